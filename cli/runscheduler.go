@@ -59,7 +59,8 @@ func (s *session) startScheduler(ctx context.Context) error {
 		}
 		return scheduler.Run(ctx, scheduler.Options{
 			Config: cfg, Engine: config, For: pods, Dialects: s.dialects, Identity: inProcess, GangGrace: s.gangGrace, Log: log,
-			Answers: answers, Decisions: record.Options{Dir: s.dir.Decisions(), Berth: Version},
+			GPUMetrics: scheduler.GPUMetrics{Fleet: true},
+			Answers:    answers, Decisions: record.Options{Dir: s.dir.Decisions(), Berth: Version},
 		})
 	}
 	s.sched = &runningScheduler{kept: keep("the scheduler", run, s.report.say, log), retire: func() { retireAnswers(admin, log) }}

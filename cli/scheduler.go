@@ -17,12 +17,14 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
 	v1alpha1 "github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/scheduler"
+	"github.com/berth-dev/berth/kube/telemetry"
 	"github.com/berth-dev/berth/record"
 )
 
@@ -37,6 +39,7 @@ type schedulerOptions struct {
 	listen        string
 	address       string
 	record        string
+	gpuMetrics    string
 	file          string
 	streams       Streams
 }
@@ -77,6 +80,7 @@ given goes before the file. docs/install.md has its fields.`,
 	f.StringVar(&o.listen, "listen", "", "address on which it answers who waits for what, and whether it is well, such as :10259 (default: none)")
 	f.StringVar(&o.address, "advertise-address", os.Getenv("POD_IP"), "address at which the cluster reaches --listen, if it runs in one")
 	f.StringVar(&o.record, "record", "", "folder for the log of its decisions, read by berth replay (default: none)")
+	f.StringVar(&o.gpuMetrics, "gpu-metrics", exportersOf+"="+operatorNamespace, "where it reads how busy GPUs are, for queues with reclaimIdleAfter: exporters=NAMESPACE, several with commas between, the URL of a Prometheus, or none")
 	f.BoolVar(&o.shadow, "shadow", false, "decide and write nothing")
 	return cmd
 }
@@ -115,6 +119,33 @@ func parseLevels(words []string) ([]engine.Level, error) {
 	return out, nil
 }
 
+// exportersOf begins the value of --gpu-metrics that names namespaces, and operatorNamespace is where NVIDIA's GPU Operator has its
+// exporters.
+const (
+	exportersOf       = "exporters"
+	operatorNamespace = "gpu-operator"
+)
+
+// parseGPUMetrics reads --gpu-metrics.
+func parseGPUMetrics(text string) (out scheduler.GPUMetrics, err error) {
+	what, namespaces, named := strings.Cut(text, "=")
+	switch {
+	case text == "none":
+	case what == exportersOf && named:
+		out.Exporters = strings.Split(namespaces, ",")
+		for _, n := range out.Exporters {
+			if trouble := validation.IsDNS1123Label(n); len(trouble) > 0 {
+				return out, fmt.Errorf("--gpu-metrics %q: %q is no name of a namespace", text, n)
+			}
+		}
+	default:
+		if out.Prometheus, err = telemetry.ParseURL(text); err != nil {
+			return out, fmt.Errorf("--gpu-metrics %q: give exporters=NAMESPACE, the URL of a Prometheus, or none", text)
+		}
+	}
+	return out, nil
+}
+
 func (o *schedulerOptions) options() (scheduler.Options, error) {
 	list, err := parseLevels(o.levels)
 	if err != nil {
@@ -133,12 +164,16 @@ func (o *schedulerOptions) options() (scheduler.Options, error) {
 	if o.schedulerName == "" || slices.Contains(o.pods, "") {
 		return scheduler.Options{}, errors.New("--scheduler-name and --for: a scheduler has a name")
 	}
+	measured, err := parseGPUMetrics(o.gpuMetrics)
+	if err != nil {
+		return scheduler.Options{}, err
+	}
 	pods := o.pods
 	if len(pods) == 0 {
 		pods = []string{o.schedulerName}
 	}
 	out := scheduler.Options{
-		Name: o.schedulerName, For: pods, Engine: config, GangGrace: o.gangGrace, Shadow: o.shadow,
+		Name: o.schedulerName, For: pods, Engine: config, GangGrace: o.gangGrace, Shadow: o.shadow, GPUMetrics: measured,
 		Decisions: record.Options{Dir: o.record, Berth: Version}, Log: slog.New(slog.NewTextHandler(o.streams.Err, nil)),
 	}
 	if o.elect {

@@ -48,6 +48,7 @@ type schedulerConfig struct {
 	LeaderElect   *bool               `json:"leaderElect"`
 	Listen        *string             `json:"listen"`
 	Record        *string             `json:"record"`
+	GPUMetrics    *string             `json:"gpuMetrics"`
 	Shadow        *bool               `json:"shadow"`
 }
 
@@ -108,6 +109,7 @@ func (c *schedulerConfig) flags() map[string][]string {
 	text("packing", c.Packing)
 	text("listen", c.Listen)
 	text("record", c.Record)
+	text("gpu-metrics", c.GPUMetrics)
 	span("gang-grace", c.GangGrace)
 	span("overtake-for", c.OvertakeFor)
 	span("half-life", c.HalfLife)

@@ -104,7 +104,7 @@ shadow: true
 func TestEveryFlagHasAField(t *testing.T) {
 	_, c, err := readConfig(configFile(t, `{apiVersion: berth.dev/v1alpha1, kind: SchedulerConfiguration,
 schedulerName: a, schedulerNames: [a], levels: [{name: a, label: a}], gangGrace: 1s, policy: a, backfillHeads: 1, overtakeFor: 1s,
-halfLife: 1s, minRunTime: 1s, gpuRates: {a: 1}, moves: 1, packing: a, leaderElect: true, listen: a, record: a, shadow: true}`))
+halfLife: 1s, minRunTime: 1s, gpuRates: {a: 1}, moves: 1, packing: a, leaderElect: true, listen: a, record: a, gpuMetrics: a, shadow: true}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,6 +41,11 @@ const (
 	// KeyDeadline carries the time that a Job gives all its pods to them, beside what these say themselves.
 	KeyDeadline = KeyPrefix + "job-deadline"
 
+	// KeyEvictAt is on a pod that is warned: when it will be evicted, in RFC 3339 and UTC. Whoever has saved the pod's work before
+	// then, such as its trainer, puts the same value under KeyCheckpointed, and the wait is over: of a gang once all its members
+	// that are warned say so. A value of another warning counts for nothing.
+	KeyEvictAt      = KeyPrefix + "evict-at"
+	KeyCheckpointed = KeyPrefix + "checkpointed"
 	// KeySurge is on a pod that is moved and stays until the next one is ready: a Surge.
 	KeySurge = KeyPrefix + "surge"
 	// KeyQueues is on a namespace: the queues that it may use, as the scheduler writes it.

@@ -131,6 +131,13 @@ type QueueSpec struct {
 	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+)$`
 	ReclaimIdleAfter *metav1.Duration `json:"reclaimIdleAfter,omitempty"`
 
+	// IdleBelow is the utilisation of a GPU, in percent, below which it counts as doing nothing. Of a pod
+	// with several the busiest counts. Default: 5.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	IdleBelow int32 `json:"idleBelow,omitempty"`
+
 	// KeepDisruptionBudgets says that PodDisruptionBudgets of the queue's pods are never violated.
 	// Without it that is the last resort of reclaim and preemption, as it is upstream.
 	// +optional
@@ -174,6 +181,14 @@ type QueueSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, e.operator in ['In', 'NotIn', 'Exists', 'DoesNotExist'])",message="operator must be In, NotIn, Exists or DoesNotExist"
 	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, e.operator.endsWith('In') == (has(e.values) && size(e.values) > 0))",message="In and NotIn need values, Exists and DoesNotExist have none"
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
+}
+
+// IdleThreshold is IdleBelow, or its default.
+func (s *QueueSpec) IdleThreshold() int32 {
+	if s.IdleBelow > 0 {
+		return s.IdleBelow
+	}
+	return 5
 }
 
 // QueueResource is one resource of a queue, or as much of it as is of one GPU model. Amounts of GPUs may have thousandths, such as

@@ -3,8 +3,10 @@ package kubelet
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,6 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/fleet/dcgm"
+	"github.com/berth-dev/berth/fleet/device"
+	"github.com/berth-dev/berth/fleet/shell"
 )
 
 // Pages of metrics are made when somebody asks, and held until the caller has read them: about 100 KiB for a machine with
@@ -50,6 +54,49 @@ func (p *process) exporter() http.Handler {
 		_, _ = io.WriteString(w, `<title>GPU Exporter</title><h1>GPU Exporter</h1><p>Simulated by Berth.</p><p><a href="./metrics">Metrics</a></p>`+"\n")
 	})
 	return mux
+}
+
+// exporterPort is where DCGM exporters listen.
+const exporterPort = 9400
+
+// Exporter implements usage.Source: it asks the exporter as any other caller in its pod does.
+func (k *Kubelet) Exporter(ctx context.Context, node string) ([]byte, error) {
+	k.mu.Lock()
+	h := k.hosts[node]
+	k.mu.Unlock()
+	if h == nil {
+		return nil, errors.New("the node has no kubelet")
+	}
+	var network *shell.Net
+	h.each(func(w *worker) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, c := range w.containers {
+			if c.running != nil && c.running.role == device.DCGM {
+				network = c.running.net
+			}
+		}
+	})
+	if network == nil {
+		return nil, errors.New("it does not run")
+	}
+	client := &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return network.Dial(ctx, exporterPort) },
+	}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://localhost:%d/metrics", exporterPort), nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("status %s", answer.Status)
+	}
+	return io.ReadAll(answer.Body)
 }
 
 // collectors are those of the list that DCGM_EXPORTER_COLLECTORS names, if the container has the file. Without the variable the

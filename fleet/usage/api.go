@@ -130,8 +130,8 @@ func (a *api) node(w http.ResponseWriter, r *http.Request) {
 	write(w, http.StatusOK, nodeOf(&n))
 }
 
-// page answers with a page of the node's kubelet. The API server proxies to no kubelet of the fleet, because their address is
-// this machine's own, so their pages are found here.
+// page answers with a page of the node's kubelet, or of its DCGM exporter. The API server proxies to no kubelet of the fleet, because
+// their address is this machine's own, and to no pod, because those have none, so their pages are found here.
 func (a *api) page(w http.ResponseWriter, r *http.Request) {
 	n, ok := a.source.NodeUsage(r.PathValue("node"))
 	var text []byte
@@ -140,6 +140,12 @@ func (a *api) page(w http.ResponseWriter, r *http.Request) {
 		text = AppendResource(nil, n)
 	case ok && page == "cadvisor":
 		text = AppendCadvisor(nil, n)
+	case ok && page == "dcgm":
+		var err error
+		if text, err = a.source.Exporter(r.Context(), n.Name); err != nil {
+			fail(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, fmt.Sprintf("DCGM exporter of node %q: %v", n.Name, err))
+			return
+		}
 	default:
 		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf("no page of metrics %q on node %q", page, r.PathValue("node")))
 		return

@@ -7,6 +7,7 @@
 package usage
 
 import (
+	"context"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +20,8 @@ type Source interface {
 	// NodeUsage is what a node and its pods use, its pods in order of namespace and name; false: it has no kubelet that
 	// answers.
 	NodeUsage(node string) (Node, bool)
+	// Exporter is the page of metrics that the node's DCGM exporter answers with.
+	Exporter(ctx context.Context, node string) ([]byte, error)
 }
 
 // Node is a node with its running pods.

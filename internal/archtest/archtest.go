@@ -211,7 +211,8 @@ var Rules = map[string]Rule{
 	"kube/metrics":                   {Ring: Edge, Imports: []string{"capacity", "engine"}, Tests: []string{"engine/why", "fleet/dcgm"}},
 	"kube/policy":                    {Ring: Edge, Imports: []string{"api/v1alpha1"}},
 	"kube/report":                    {Ring: Pure, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/convert"}, Objects: true},
-	"kube/scheduler":                 {Ring: Edge, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/answer", "kube/cluster", "kube/convert", "kube/crd", "kube/devices", "kube/dialect", "kube/dialect/all", "kube/dialect/hami", "kube/metrics", "kube/policy", "kube/report", "record"}, Tests: []string{"diagnose", "diagnose/facts"}},
+	"kube/scheduler":                 {Ring: Edge, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/answer", "kube/cluster", "kube/convert", "kube/crd", "kube/devices", "kube/dialect", "kube/dialect/all", "kube/dialect/hami", "kube/metrics", "kube/policy", "kube/report", "kube/telemetry", "record"}, Tests: []string{"diagnose", "diagnose/facts"}},
+	"kube/telemetry":                 {Ring: Edge, Imports: []string{"diagnose/doctor", "kube/exposition"}},
 
 	"web": {Ring: Edge, Imports: []string{"api/v1alpha1", "capacity", "capacity/join", "diagnose/facts", "kube/answer"}, Tests: []string{"engine/why"}},
 
@@ -223,7 +224,7 @@ var Rules = map[string]Rule{
 	}, Heavy: true},
 
 	"cli": {Ring: Shell, Imports: []string{
-		"api/v1alpha1", "capacity", "capacity/bill", "capacity/cloud", "capacity/join", "controlplane/home", "controlplane/operators", "diagnose", "diagnose/check", "diagnose/doctor", "diagnose/edit", "diagnose/facts", "diagnose/submit", "diagnose/submit/rule", "engine", "engine/why", "fleet", "fleet/dra", "fleet/drill", "fleet/file", "kube/answer", "kube/cluster", "kube/devices", "kube/dialect", "kube/dialect/all", "kube/dryrun", "kube/exposition", "kube/inspect", "kube/install", "kube/manifest", "kube/metrics", "kube/scheduler", "record", "web",
+		"api/v1alpha1", "capacity", "capacity/bill", "capacity/cloud", "capacity/join", "controlplane/home", "controlplane/operators", "diagnose", "diagnose/check", "diagnose/doctor", "diagnose/edit", "diagnose/facts", "diagnose/submit", "diagnose/submit/rule", "engine", "engine/why", "fleet", "fleet/dra", "fleet/drill", "fleet/file", "kube/answer", "kube/cluster", "kube/devices", "kube/dialect", "kube/dialect/all", "kube/dryrun", "kube/exposition", "kube/inspect", "kube/install", "kube/manifest", "kube/metrics", "kube/scheduler", "kube/telemetry", "record", "web",
 	}},
 	"cmd/berth":         {Ring: Shell, Imports: []string{"cli", "controlplane", "fleet"}, Tests: []string{"internal/intruder"}, Heavy: true},
 	"cmd/kubectl-berth": {Ring: Shell, Imports: []string{"cli"}},

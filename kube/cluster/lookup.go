@@ -88,6 +88,19 @@ func (f *Feed) Pods() []Pod {
 	return out
 }
 
+// PodsIn returns the pods of the namespaces that have a node, whoever schedules them, by key.
+func (f *Feed) PodsIn(namespaces []string) []*corev1.Pod {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []*corev1.Pod
+	for _, key := range sortedNames(f.members.pods) {
+		if m := f.members.pods[key]; m.bound() && slices.Contains(namespaces, m.pod.Namespace) {
+			out = append(out, m.pod)
+		}
+	}
+	return out
+}
+
 // PodsOf returns the workload's pods that are not on their way out, by name.
 func (f *Feed) PodsOf(workload string) []*corev1.Pod {
 	return f.podsOf(workload, func(m *member) bool { return m.pod.DeletionTimestamp == nil })

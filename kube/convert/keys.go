@@ -18,7 +18,7 @@ func gangKeys() []string {
 
 // knownKeys are all that this package reads or writes.
 func knownKeys() []string {
-	return append(inheritable(), v1alpha1.KeyDeadline, v1alpha1.KeyHold, v1alpha1.KeySurge, v1alpha1.KeyWantedGPUs, v1alpha1.KeyGPUs, v1alpha1.KeyLease, v1alpha1.KeyTerms, v1alpha1.KeySeal)
+	return append(inheritable(), v1alpha1.KeyDeadline, v1alpha1.KeyHold, v1alpha1.KeySurge, v1alpha1.KeyEvictAt, v1alpha1.KeyCheckpointed, v1alpha1.KeyWantedGPUs, v1alpha1.KeyGPUs, v1alpha1.KeyLease, v1alpha1.KeyTerms, v1alpha1.KeySeal)
 }
 
 // inheritable are the keys that pods take over from their controllers, once: see FixedKeys. Whether a workload is held, which

@@ -66,9 +66,9 @@ func FixedKeys() []string {
 }
 
 // GuardedKeys are the keys of ours that nobody but Berth may change on a pod that has entered its queue: the fixed ones,
-// and those that Berth writes itself.
+// and those that Berth writes itself. Whoever runs the pod may release it, and say that its work is saved.
 func GuardedKeys() []string {
-	return slices.DeleteFunc(knownKeys(), func(key string) bool { return key == v1alpha1.KeyHold })
+	return slices.DeleteFunc(knownKeys(), func(key string) bool { return key == v1alpha1.KeyHold || key == v1alpha1.KeyCheckpointed })
 }
 
 // rankKeys are the keys by which controllers number their pods.

@@ -24,19 +24,19 @@ func with(p *corev1.Pod, status corev1.ConditionStatus, text string) *corev1.Pod
 }
 
 // Every key of ours is fixed, or written by Berth, or by an agent while the pod runs. One that is new has to be decided
-// about. Whether a workload is held may change at any time: it takes nothing from anybody.
+// about. Whether a workload is held, and whether its work is saved, may change at any time: that takes nothing from anybody.
 func TestEveryKeyIsFixedOrGuarded(t *testing.T) {
-	if slices.Contains(GuardedKeys(), v1alpha1.KeyHold) || fixed[v1alpha1.KeyHold] {
-		t.Error("a workload that is held stays held")
-	}
 	for _, key := range knownKeys() {
-		if key == v1alpha1.KeyHold {
+		if key == v1alpha1.KeyHold || key == v1alpha1.KeyCheckpointed {
+			if slices.Contains(GuardedKeys(), key) || fixed[key] {
+				t.Errorf("%s cannot be changed", key)
+			}
 			continue
 		}
 		if !slices.Contains(GuardedKeys(), key) {
 			t.Errorf("who may edit %s on a pod that runs?", key)
 		}
-		if key != v1alpha1.KeySurge && key != v1alpha1.KeyWantedGPUs && key != v1alpha1.KeyGPUs && key != v1alpha1.KeyLease && key != v1alpha1.KeyTerms && key != v1alpha1.KeySeal && !fixed[key] {
+		if key != v1alpha1.KeySurge && key != v1alpha1.KeyEvictAt && key != v1alpha1.KeyWantedGPUs && key != v1alpha1.KeyGPUs && key != v1alpha1.KeyLease && key != v1alpha1.KeyTerms && key != v1alpha1.KeySeal && !fixed[key] {
 			t.Errorf("%s is not fixed", key)
 		}
 	}

@@ -178,6 +178,14 @@ func EvictionOf(p *corev1.Pod) (e Eviction, ok bool) {
 	return Eviction{}, false
 }
 
+// Deadline is the eviction's time as the victim's annotation KeyEvictAt has it.
+func Deadline(at time.Time) string { return at.UTC().Format(time.RFC3339) }
+
+// Acknowledged says whether the pod's work is saved, as the pod says, and nobody needs to wait until it is evicted at that time.
+func Acknowledged(p *corev1.Pod, at time.Time) bool {
+	return p.Annotations[v1alpha1.KeyCheckpointed] == Deadline(at)
+}
+
 // Evicted says whether a condition of the pod says that Berth evicts it, with or without what EvictionOf reads: versions
 // before 2026-11-16 wrote a sentence alone. A gang that ran under its minimum does not count: whether it does is seen anew.
 func Evicted(p *corev1.Pod) bool {

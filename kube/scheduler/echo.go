@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
 // echoes are bindings that the API server took and that the watch of pods has not shown yet: how far the watch is behind.
@@ -52,6 +54,9 @@ func (s *scheduler) podSeen(p *corev1.Pod) {
 	s.feed.SetPod(p)
 	if p.Spec.NodeName == "" {
 		return
+	}
+	if p.Annotations[v1alpha1.KeyCheckpointed] != "" {
+		s.inbox.Wake() // it may wait for nothing else
 	}
 	if after, known := s.echoes.shown(p.UID, time.Now()); known {
 		s.opts.metrics.Seen(after)

@@ -97,6 +97,7 @@ func (v *evictor) take(plan *engine.Plan) (wake time.Time) {
 	v.decided(plan)
 	nominations := v.takeHolds(plan)
 	var due []*eviction
+	waiting := v.unacknowledged()
 	for _, key := range sortedNames(v.open) {
 		e := v.open[key]
 		switch {
@@ -107,7 +108,7 @@ func (v *evictor) take(plan *engine.Plan) (wake time.Time) {
 		case e.sent:
 		case e.For != "" && (started[e.For] || !v.s.feed.Waits(e.For)):
 			v.callOff(e)
-		case !e.At.After(plan.Now):
+		case !e.At.After(plan.Now), e.warned && !waiting[e.workload]:
 			e.sent = true
 			due = append(due, e)
 		default:
@@ -117,6 +118,18 @@ func (v *evictor) take(plan *engine.Plan) (wake time.Time) {
 	}
 	v.send(nominations, due)
 	return wake
+}
+
+// unacknowledged are the workloads that have been warned and whose work is not saved yet, as far as they say: of a gang, as long as
+// one of its victims has not said so. Ranks that go one by one would take the others' work with them.
+func (v *evictor) unacknowledged() map[string]bool {
+	out := make(map[string]bool)
+	for _, e := range v.open {
+		if p := v.victim(e); p != nil && !e.sent && !report.Acknowledged(p, e.At) {
+			out[e.workload] = true
+		}
+	}
+	return out
 }
 
 // decided takes note of what the engine wants to end, and wants to end no more.
@@ -205,11 +218,16 @@ func (v *evictor) warn(e *eviction) {
 	}
 	e.warned = true
 	p := v.s.feed.Pod(e.Pod)
-	text := "at " + e.At.UTC().Format(time.RFC3339) + ", " + e.said.Sentence()
+	text := "at " + report.Deadline(e.At) + ", " + e.said.Sentence()
 	v.later(e.Pod, once(func(ctx context.Context) {
 		err := v.gate.again(ctx, p.Namespace, func(ctx context.Context) error {
 			return v.condition(ctx, p, v1alpha1.PodEvictionPlanned, report.EvictionReason(e.Cause), text, &e.said)
 		})
+		if err == nil {
+			err = v.gate.again(ctx, p.Namespace, func(ctx context.Context) error { // where its programs can read it: the downward API
+				return v.annotate(ctx, p, map[string]any{v1alpha1.KeyEvictAt: report.Deadline(e.At)})
+			})
+		}
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			v.s.log.Warn("warn of eviction", "pod", e.Pod, "err", err)
 		}

@@ -390,6 +390,9 @@ func TestTheBeneficiaryGoesAway(t *testing.T) {
 				if got := w.holds("old"); len(got) > 0 {
 					t.Errorf("old still says %q", got)
 				}
+				if got := w.pod("old").Annotations[v1alpha1.KeyEvictAt]; got != "" {
+					t.Errorf("old still reads the deadline %s", got)
+				}
 				if got := o.known(); len(got) > 0 {
 					t.Errorf("the engine still knows %q", got)
 				}
@@ -425,6 +428,48 @@ func TestAVictimIsWarned(t *testing.T) {
 		}
 		if len(ends.ended()) != 1 {
 			t.Errorf("ended %q", ends.ended())
+		}
+	})
+}
+
+// A victim reads its deadline, and goes as soon as it says that its work is saved: of this warning, and of a gang all of it.
+func TestAVictimThatHasSavedItsWorkGoesEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		members := gang("g", 2)
+		for _, o := range members {
+			o.(*corev1.Pod).Spec.NodeName = "n1"
+		}
+		w := newWorld(t, append(members, node("n1", "r1", 2), pod("new", 2))...)
+		o := &orders{w: w}
+		ends := w.ends(0)
+		w.start(o.options)
+		at := time.Now().Add(time.Minute).UTC().Truncate(time.Second)
+		for _, name := range []string{"g-0", "g-1"} {
+			o.give(engine.Eviction{Pod: name, For: "new", Cause: engine.Preempted, At: at})
+		}
+		w.add(pod("younger", 1))
+		w.rest()
+		deadline := at.Format(time.RFC3339)
+		acknowledge := func(name, value string) {
+			w.edit(name, func(p *corev1.Pod) { p.Annotations[v1alpha1.KeyCheckpointed] = value })
+			w.rest()
+		}
+		for _, name := range []string{"g-0", "g-1"} {
+			if got := w.pod(name).Annotations[v1alpha1.KeyEvictAt]; got != deadline {
+				t.Fatalf("%s reads %q, want %q", name, got, deadline)
+			}
+			acknowledge(name, at.Add(-time.Hour).Format(time.RFC3339))
+		}
+		acknowledge("g-0", deadline)
+		if len(ends.ended()) > 0 {
+			t.Fatalf("ended %q", ends.ended())
+		}
+		acknowledge("g-1", deadline)
+		if len(ends.ended()) != 2 || time.Now().After(at) {
+			t.Errorf("ended %q at %s", ends.ended(), time.Now())
+		}
+		if diff := cmp.Diff([]string{"n1"}, w.at("new")); diff != "" {
+			t.Error(diff)
 		}
 	})
 }

@@ -159,6 +159,12 @@ func (v *evictor) denominate(ctx context.Context, n nomination) {
 // takeBack unsays that the pod is evicted.
 func (v *evictor) takeBack(ctx context.Context, p *corev1.Pod) {
 	if p != nil {
+		err := v.gate.again(ctx, p.Namespace, func(ctx context.Context) error {
+			return v.annotate(ctx, p, map[string]any{v1alpha1.KeyEvictAt: nil, v1alpha1.KeyCheckpointed: nil})
+		})
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			v.s.log.Warn("take back", "pod", keyOf(p), "err", err)
+		}
 		v.patch(ctx, "take back", keyOf(p), p.UID, map[string]any{"conditions": []any{without(corev1.DisruptionTarget), without(v1alpha1.PodEvictionPlanned), without(v1alpha1.PodEviction)}})
 	}
 }
@@ -174,6 +180,16 @@ func (v *evictor) condition(ctx context.Context, p *corev1.Pod, c corev1.PodCond
 		{Type: c, Status: corev1.ConditionTrue, Reason: reason, Message: clip(text, maxMessage), LastTransitionTime: now},
 		{Type: v1alpha1.PodEviction, Status: corev1.ConditionTrue, Reason: reason, Message: said.Text(), LastTransitionTime: now},
 	}})
+}
+
+// annotate puts annotations on the pod; nil takes one away.
+func (v *evictor) annotate(ctx context.Context, p *corev1.Pod, what map[string]any) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": p.UID, "annotations": what}})
+	if err != nil {
+		return fmt.Errorf("annotations of %s: %w", keyOf(p), err)
+	}
+	_, err = v.client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	return err
 }
 
 // patch changes the pod's status; a failure is said in the log.

@@ -33,7 +33,7 @@ func Install(ctx context.Context, admin *rest.Config, log *slog.Logger) error {
 	}
 	err = errors.Join(
 		installQueues(ctx, client.Discovery().RESTClient(), log),
-		apply(ctx, rbac.ClusterRoles(), &rbacv1.ClusterRole{ObjectMeta: named("", User), Rules: ClusterRules()}),
+		apply(ctx, rbac.ClusterRoles(), &rbacv1.ClusterRole{ObjectMeta: named("", User), Rules: append(ClusterRules(), fleetRule)}),
 		apply(ctx, rbac.ClusterRoleBindings(), &rbacv1.ClusterRoleBinding{ObjectMeta: named("", User), Subjects: subjects, RoleRef: role("ClusterRole")}),
 		apply(ctx, rbac.Roles(leaseNamespace), &rbacv1.Role{ObjectMeta: named(leaseNamespace, User), Rules: leaseRules}),
 		apply(ctx, rbac.RoleBindings(leaseNamespace), &rbacv1.RoleBinding{ObjectMeta: named(leaseNamespace, User), Subjects: subjects, RoleRef: role("Role")}),
@@ -103,6 +103,9 @@ var clusterRules = []rbacv1.PolicyRule{
 	{APIGroups: []string{"admissionregistration.k8s.io"}, Resources: []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"}, ResourceNames: []string{policy.Terms}, Verbs: []string{"get"}},
 	{APIGroups: []string{"apiregistration.k8s.io"}, Resources: []string{"apiservices"}, ResourceNames: []string{answer.APIServiceName}, Verbs: []string{"get", "update"}},
 }
+
+// fleetRule is for GPUMetrics.Fleet: the pages of exporters that the fleet of an embedded cluster serves.
+var fleetRule = rbacv1.PolicyRule{APIGroups: []string{"metrics.k8s.io"}, Resources: []string{"nodes/metrics"}, Verbs: []string{"get"}}
 
 // dialectRules are for the kinds of dialects, whether or not they are served: to read them, to write their statuses, and to make the
 // groups that the project itself makes.

@@ -12,6 +12,7 @@ import (
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/cluster"
 	"github.com/berth-dev/berth/kube/metrics"
+	"github.com/berth-dev/berth/kube/telemetry"
 	"github.com/berth-dev/berth/record"
 )
 
@@ -43,6 +44,8 @@ type Options struct {
 	Identity string
 	// Shadow decides and writes nothing but Decisions.
 	Shadow bool
+	// GPUMetrics is where it reads how busy GPUs are.
+	GPUMetrics GPUMetrics
 	// Decisions is where every decision is recorded, to be made again later; without a folder, nowhere.
 	Decisions record.Options
 	// Answers is where the scheduler says who waits for what, and whether it is well; nil: nowhere. Run closes it.
@@ -51,15 +54,16 @@ type Options struct {
 	Address string
 	Log     *slog.Logger // nil: silent
 
-	serving  *serving                                   // of Answers
-	plan     func(*engine.State, time.Time) engine.Plan // who plans; nil: the engine
-	queues   queueClient                                // nil: through Config
-	foreign  dynamic.Interface                          // for objects of dialects; nil: through Config
-	writing  kubernetes.Interface                       // for watches and writes; nil: the one for everything
-	binding  kubernetes.Interface                       // for bindings; nil: the one for everything
-	unfenced kubernetes.Interface                       // for what is written by whoever is first, leader or not; nil: nothing is
-	metrics  *metrics.Recorder                          // nil: nobody reads them
-	reach    *reach                                     // whether the API server answers; nil: nobody asks
+	serving   *serving                                   // of Answers
+	plan      func(*engine.State, time.Time) engine.Plan // who plans; nil: the engine
+	queues    queueClient                                // nil: through Config
+	foreign   dynamic.Interface                          // for objects of dialects; nil: through Config
+	writing   kubernetes.Interface                       // for watches and writes; nil: the one for everything
+	binding   kubernetes.Interface                       // for bindings; nil: the one for everything
+	unfenced  kubernetes.Interface                       // for what is written by whoever is first, leader or not; nil: nothing is
+	telemetry telemetry.Source                           // for GPUMetrics; nil: as those say
+	metrics   *metrics.Recorder                          // nil: nobody reads them
+	reach     *reach                                     // whether the API server answers; nil: nobody asks
 }
 
 func (o Options) normal() Options {

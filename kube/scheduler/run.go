@@ -168,6 +168,7 @@ type scheduler struct {
 	binds   *binder
 	reports *reporter
 	evicts  *evictor
+	meter   *meter
 
 	record *record.Writer // nil: nothing is recorded
 
@@ -196,6 +197,10 @@ func newScheduler(client kubernetes.Interface, o Options) (*scheduler, error) {
 	s.feed = cluster.New(cluster.Options{
 		Convert: convert.Options{SchedulerNames: o.For, GPU: o.Engine.GPU}, Levels: o.Engine.Levels, Sink: in, Listener: s.reports, Selects: devices.NewMatcher(), Now: time.Now,
 	})
+	var err error
+	if s.meter, err = s.newMeter(); err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 
@@ -214,6 +219,10 @@ func (s *scheduler) work(ctx context.Context) error {
 	if !o.Shadow {
 		guarded := s.seeGuard(ctx)
 		workers.Go(func() { s.guardTerms(ctx, guarded) })
+		if s.meter.source != nil {
+			s.meter.begin(ctx)
+			workers.Go(func() { s.meter.run(ctx) })
+		}
 		workers.Go(func() { s.binds.run(ctx) })
 		workers.Go(func() { s.reports.run(ctx) })
 		workers.Go(func() { s.evicts.run(ctx) })

@@ -51,6 +51,8 @@ var hostile = map[string][]string{
 	v1alpha1.KeyGPUFraction:       {"0.1"},
 	v1alpha1.KeyGPUMemory:         {"1Gi", "1000"},
 	v1alpha1.KeySurge:             {`{"set":"x","uid":"uid-x","hash":"h","for":"default/a-wait","to":"n2","until":"2000-01-01T02:00:00Z"}`},
+	v1alpha1.KeyEvictAt:           {"2000-01-01T00:00:00Z", ""},
+	v1alpha1.KeyCheckpointed:      {"2000-01-01T00:00:00Z"},
 	v1alpha1.KeyWantedGPUs:        {`["GPU-0"]`},
 	v1alpha1.KeyGPUs:              {`{"main":["GPU-0"]}`, "nonsense"},
 	v1alpha1.KeyLease:             {"berth-scheduler/uid/9/another"},
