@@ -151,6 +151,8 @@ var Rules = map[string]Rule{
 		"api/v1alpha1", "capacity", "capacity/bill", "diagnose/check", "diagnose/check/l1", "diagnose/check/l2", "diagnose/doctor", "diagnose/facts", "diagnose/gpustack", "kube/dialect", "kube/dialect/karpenter",
 	}, Objects: true, Tests: []string{"engine/why"}},
 
+	"capacity/launch": {Ring: Pure, Imports: []string{"engine"}},
+
 	"controlplane":           {Ring: Edge, Imports: []string{"controlplane/home"}, Heavy: true},
 	"controlplane/home":      {Ring: Edge},
 	"controlplane/operators": {Ring: Edge, Imports: []string{"controlplane/home", "internal/selfsigned", "kube/crd"}},
