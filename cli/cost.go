@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -184,16 +185,14 @@ func (v *costView) read(log *record.Log, o bill.Options, running bool, by bill.B
 	p := newProgress(s.Err)
 	slow := time.AfterFunc(quietFor, func() { p.doing("reading the decision log") })
 	defer func() { slow.Stop(); p.stop() }()
-	b, last, damaged := bill.New(o), time.Time{}, false
-	for t, err := range log.Told(o.From, o.To) {
+	b, last := bill.New(o), time.Time{}
+	for step, err := range stepsOf(log, o.From, o.To) {
 		if err != nil {
 			v.Problems = append(v.Problems, err.Error())
-			damaged = true
 			continue
 		}
-		broken := t.First && (damaged || t.Because == record.Started || t.Because == record.AfterGap)
-		b.Add(bill.Step{Now: t.Now, Fresh: t.First, Unseen: broken, Changes: t.Changes, Evictions: t.Evictions})
-		last, damaged = t.Now, false
+		b.Add(step)
+		last = step.Now
 	}
 	end := last
 	if running && o.To.After(last) {
@@ -202,5 +201,25 @@ func (v *costView) read(log *record.Log, o bill.Options, running bool, by bill.B
 	v.fill(b.Close(end, by))
 	if began := log.From(); began.After(o.From) {
 		v.Problems = append(v.Problems, "the decision log begins at "+began.UTC().Format(time.RFC3339)+": what was before is on no line")
+	}
+}
+
+// stepsOf is the history that a log has, as a book takes it. After an error, and between runs of the scheduler, nobody watched.
+func stepsOf(log *record.Log, from, to time.Time) iter.Seq2[bill.Step, error] {
+	return func(yield func(bill.Step, error) bool) {
+		damaged := false
+		for t, err := range log.Told(from, to) {
+			if damaged = damaged || err != nil; err != nil {
+				if !yield(bill.Step{}, err) {
+					return
+				}
+				continue
+			}
+			broken := t.First && (damaged || t.Because == record.Started || t.Because == record.AfterGap)
+			if !yield(bill.Step{Now: t.Now, Fresh: t.First, Unseen: broken, Changes: t.Changes, Evictions: t.Evictions}, nil) {
+				return
+			}
+			damaged = false
+		}
 	}
 }

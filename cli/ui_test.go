@@ -146,3 +146,22 @@ func TestUIRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestPagePast is what the page is told of a decision log: the account is that of the command.
+func TestPagePast(t *testing.T) {
+	t.Setenv("BERTH_HOME", t.TempDir())
+	now := time.Now()
+	q := questionsTo(apiServer(t, smallCluster()))
+	for what, ask := range map[string]func() error{
+		"cost":    func() error { _, _, err := q.Cost(t.Context(), "queue", now.Add(-time.Hour), now); return err },
+		"past":    func() error { _, _, err := q.Past(t.Context(), now.Add(-time.Hour), now, 10); return err },
+		"moments": func() error { _, err := q.Moments(t.Context(), now); return err },
+	} {
+		if err := ask(); err == nil || !strings.Contains(err.Error(), "is not on this machine") {
+			t.Errorf("%s of a cluster elsewhere: %v", what, err)
+		}
+	}
+	if _, _, err := q.Cost(t.Context(), "shoe size", now.Add(-time.Hour), now); err == nil || !strings.Contains(err.Error(), `"shoe size"`) {
+		t.Errorf("%v", err)
+	}
+}

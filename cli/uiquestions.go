@@ -15,6 +15,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/capacity"
+	"github.com/berth-dev/berth/capacity/bill"
 	"github.com/berth-dev/berth/diagnose"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/submit"
@@ -208,11 +209,29 @@ func (q *uiQuestions) Capacity(ctx context.Context, by string) (any, []byte, err
 	return v, text.Bytes(), nil
 }
 
-// mostHappened bounds what is told of the past.
-const mostHappened = 2000
+// Cost is `berth cost --by BY --since FROM --until TO`.
+func (q *uiQuestions) Cost(ctx context.Context, by string, from, to time.Time) (any, []byte, error) {
+	var text bytes.Buffer
+	o := &costOptions{
+		reading: q.reading(), by: by, since: from.UTC().Format(time.RFC3339Nano), until: to.UTC().Format(time.RFC3339Nano), output: "csv",
+		streams: Streams{In: quiet.In, Out: &text, Err: io.Discard},
+	}
+	from, to, err := o.check(time.Now())
+	if err != nil {
+		return nil, nil, err
+	}
+	v, err := o.look(ctx, from, to)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := v.csv(o); err != nil {
+		return nil, nil, err
+	}
+	return v, text.Bytes(), nil
+}
 
-// Happened is `berth replay --from T --to T`, the latest first. Only a cluster of this machine has decisions that can be read.
-func (q *uiQuestions) Happened(ctx context.Context, from, to time.Time) (any, error) {
+// log is the decision log of the cluster. Only a cluster of this machine has one that can be read.
+func (q *uiQuestions) log() (*record.Log, error) {
 	at, err := q.o.choose()
 	if err != nil {
 		return nil, err
@@ -220,7 +239,73 @@ func (q *uiQuestions) Happened(ctx context.Context, from, to time.Time) (any, er
 	if at.decisions == "" {
 		return nil, errors.New("the decision log of this cluster is not on this machine: the page shows what it has seen itself")
 	}
-	log, err := record.Open(at.decisions)
+	return record.Open(at.decisions)
+}
+
+// Past is a span in parts, from the same log and by the same book as `berth cost`.
+func (q *uiQuestions) Past(ctx context.Context, from, to time.Time, parts int) (past bill.Past, since time.Time, err error) {
+	log, err := q.log()
+	if err != nil {
+		return past, since, err
+	}
+	if since = log.From(); since.After(from) && since.Before(to) {
+		from = since
+	}
+	f, deadline := bill.Follow(from, to, parts), time.Now().Add(uiPatience)
+	for step, err := range stepsOf(log, from, to) {
+		if err != nil {
+			continue // that time is seen by nobody
+		}
+		if ctx.Err() != nil || time.Now().After(deadline) {
+			return past, since, fmt.Errorf("%w: choose a shorter time", errBudget)
+		}
+		f.Add(step)
+	}
+	end := time.Now()
+	if to.Before(end) {
+		end = to
+	}
+	return f.Close(end), since, nil
+}
+
+// Moments are the cluster at times that are in order, as the scheduler was told.
+func (q *uiQuestions) Moments(ctx context.Context, at ...time.Time) ([]bill.Moment, error) {
+	log, err := q.log()
+	if err != nil {
+		return nil, err
+	}
+	if at[0].Before(log.From()) {
+		return nil, &record.OutsideError{From: log.From()}
+	}
+	b, deadline := bill.New(bill.Options{}), time.Now().Add(uiPatience)
+	var out []bill.Moment
+	take := func(upTo time.Time) {
+		for len(out) < len(at) && at[len(out)].Before(upTo) {
+			m := b.Moment()
+			m.At = at[len(out)]
+			out = append(out, m)
+		}
+	}
+	for step, err := range stepsOf(log, at[0], at[len(at)-1]) {
+		if err != nil {
+			continue
+		}
+		if ctx.Err() != nil || time.Now().After(deadline) {
+			return nil, fmt.Errorf("%w: choose a shorter time", errBudget)
+		}
+		take(step.Now)
+		b.Add(step)
+	}
+	take(at[len(at)-1].Add(1))
+	return out, nil
+}
+
+// mostHappened bounds what is told of the past.
+const mostHappened = 2000
+
+// Happened is `berth replay --from T --to T`, the latest first.
+func (q *uiQuestions) Happened(ctx context.Context, from, to time.Time) (any, error) {
+	log, err := q.log()
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,7 +41,8 @@ func browse(t testing.TB, width, height int) *browser {
 	if program == "" {
 		t.Skipf("%s needs Chromium, and none is installed", t.Name())
 	}
-	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.WindowSize(width, height))
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.WindowSize(width, height),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
 	all, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	tab, closeTab := chromedp.NewContext(all)
 	ctx, cancel := context.WithTimeout(tab, 2*time.Minute)
@@ -59,6 +61,14 @@ func browse(t testing.TB, width, height int) *browser {
 		}
 	}()
 	return b
+}
+
+// before has every page that is opened from now on run a script first.
+func (b *browser) before(script string) {
+	b.t.Helper()
+	if _, err := chromedp.Call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script}); err != nil {
+		b.t.Fatal(err)
+	}
 }
 
 // open follows the link.
@@ -163,7 +173,9 @@ func research() *scripted {
 func TestPage(t *testing.T) {
 	a := newAPIServer(t)
 	a.fill(256)
-	s := start(t, a, research(), time.Second)
+	q := research()
+	q.steps = told(256, time.Now().Add(-6*time.Hour), time.Now())
+	s := start(t, a, q, time.Second)
 	b := browse(t, 1440, 900)
 	b.open(s.Link())
 	b.until(`document.querySelector(".stage")?.dataset.painted && document.querySelector(".sum").innerText.startsWith("2,048 GPUs")`)
@@ -195,12 +207,8 @@ func TestPage(t *testing.T) {
 	b.run(`location.hash = "#ledger?by=pool"`)
 	b.until(`document.querySelectorAll(".waterfall .step").length === 9`)
 	b.shoot("ledger")
-	for i := range 40 {
-		s.past.sum(total{Reached: map[string]int64{"schedulable": 2000, "allocated": int64(1100 + 20*i)}})
-		s.past.tick(time.Now().Add(time.Duration(i-40) * sampleEvery))
-	}
-	b.run(`location.hash = "#health"`)
-	b.until(`document.querySelector(".chart path.use")`)
+	b.run(`location.hash = "#health?span=21600"`)
+	b.until(`document.querySelector(".chart path.use") && document.querySelector(".tiles").childElementCount === 6`)
 	b.shoot("health")
 
 	// Dark, and as narrow as a telephone.
@@ -230,6 +238,6 @@ func TestPageOfTenant(t *testing.T) {
 	s := start(t, a, &scripted{err: errors.New("you may not look at the line")}, time.Second)
 	b := browse(t, 1000, 700)
 	b.open(s.Link())
-	b.until(`document.querySelector("#notes").innerText.includes("nodes: you may not read them") && document.querySelector("#notes").innerText.includes("pods: you may read namespace team alone")`)
+	b.until(`document.querySelector("#notes").innerText.includes("you may not read nodes") && document.querySelector("#notes").innerText.includes("pods, replicasets") && document.querySelector("#notes").innerText.includes("in namespace team alone")`)
 	b.until(`document.querySelector("#notes").innerText.includes("you may not look at the line")`)
 }

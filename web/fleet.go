@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -38,6 +40,15 @@ type node struct {
 	Said   string `json:"said,omitempty"` // what is wrong, in a sentence
 	Fix    string `json:"fix,omitempty"`  // what to do about it
 	Parts  string `json:"parts,omitempty"`
+	MIG    []part `json:"mig,omitempty"` // the instances that its GPUs are divided into, by profile
+}
+
+// part is MIG instances of one profile on a node. Which GPU has which is not said by a node that counts them.
+type part struct {
+	Profile string `json:"profile"`
+	Slices  int    `json:"slices"` // of a GPU's 7
+	N       int64  `json:"n"`
+	Held    int64  `json:"held"`
 }
 
 // run is N cells that are alike.
@@ -85,6 +96,12 @@ func fleetOf(f *facts.Facts) map[string]*node {
 		}
 		return works[key]
 	}
+	on := make(map[string][]*corev1.Pod)
+	for _, p := range f.Pods {
+		if p.Spec.NodeName != "" && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+			on[p.Spec.NodeName] = append(on[p.Spec.NodeName], p)
+		}
+	}
 	for _, g := range r.GPUs {
 		name := r.Nodes[g.Unit]
 		if name == "" {
@@ -93,6 +110,7 @@ func fleetOf(f *facts.Facts) map[string]*node {
 		n := nodes[name]
 		if n == nil {
 			n = newNode(byName[name], g.Pool)
+			n.MIG = partsOf(byName[name], on[name])
 			n.Said, n.Fix = r.Said[g.Unit].Message, r.Said[g.Unit].Fix
 			nodes[name] = n
 		}
@@ -153,7 +171,11 @@ func newNode(n *corev1.Node, pool string) *node {
 	if n == nil {
 		return &node{Pool: pool}
 	}
-	l := n.Labels
+	return nodeOf(n.Labels, pool)
+}
+
+// nodeOf is a machine with these labels, and no GPUs yet.
+func nodeOf(l map[string]string, pool string) *node {
 	out := &node{
 		Zone: l[corev1.LabelTopologyZone], Block: l[v1alpha1.LabelBlock], Rack: l[v1alpha1.LabelRack], Clique: l[v1alpha1.LabelClique],
 		Pool: pool, Model: l["nvidia.com/gpu.product"],
@@ -164,6 +186,32 @@ func newNode(n *corev1.Node, pool string) *node {
 	if l["nvidia.com/gpu.sharing-strategy"] != "" && l["nvidia.com/gpu.sharing-strategy"] != "none" {
 		out.Parts = cmp.Or(out.Parts, l["nvidia.com/gpu.sharing-strategy"])
 	}
+	return out
+}
+
+// partsOf are the MIG instances that a node offers, the largest first.
+func partsOf(n *corev1.Node, pods []*corev1.Pod) (out []part) {
+	if n == nil {
+		return nil
+	}
+	for name, q := range n.Status.Allocatable {
+		profile, ok := strings.CutPrefix(string(name), "nvidia.com/mig-")
+		count, _, sized := strings.Cut(profile, "g.")
+		k, err := strconv.Atoi(count)
+		if !ok || !sized || err != nil || q.Value() <= 0 {
+			continue
+		}
+		p := part{Profile: profile, Slices: min(max(k, 1), 7), N: q.Value()}
+		for _, pod := range pods {
+			for i := range pod.Spec.Containers {
+				asked := pod.Spec.Containers[i].Resources.Requests[name]
+				p.Held += asked.Value()
+			}
+		}
+		p.Held = min(p.Held, p.N)
+		out = append(out, p)
+	}
+	slices.SortFunc(out, func(a, b part) int { return cmp.Or(cmp.Compare(b.Slices, a.Slices), cmp.Compare(a.Profile, b.Profile)) })
 	return out
 }
 

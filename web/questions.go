@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/berth-dev/berth/capacity/bill"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/kube/answer"
 )
@@ -24,6 +26,12 @@ type Questions interface {
 	Fit(context.Context, Shape) (any, error)
 	// Capacity is `berth capacity --by BY`: as a value, or as CSV.
 	Capacity(ctx context.Context, by string) (value any, csv []byte, err error)
+	// Cost is `berth cost --by BY --since FROM --until TO`: as a value, or as CSV.
+	Cost(ctx context.Context, by string, from, to time.Time) (value any, csv []byte, err error)
+	// Past is what the decision log says of a span, in parts, and since when the log is kept.
+	Past(ctx context.Context, from, to time.Time, parts int) (past bill.Past, since time.Time, err error)
+	// Moments are the cluster at times that are in order, from the decision log.
+	Moments(ctx context.Context, at ...time.Time) ([]bill.Moment, error)
 	// Happened is `berth replay --from T --to T`, the latest first.
 	Happened(ctx context.Context, from, to time.Time) (any, error)
 	// Imagine is `berth whatif --quota QUEUE=N`.
@@ -65,10 +73,10 @@ func (s *Server) ask(question func(context.Context, url.Values) (any, error)) ht
 			s.fail(w, err)
 			return
 		}
-		if text, ok := value.(csvText); ok {
+		if file, ok := value.(csvFile); ok {
 			w.Header().Set("Content-Type", "text/csv; charset=utf-8")
-			w.Header().Set("Content-Disposition", `attachment; filename="berth-capacity.csv"`)
-			w.Write(text)
+			w.Header().Set("Content-Disposition", `attachment; filename="`+file.name+`"`)
+			w.Write(file.text)
 			return
 		}
 		text, err := json.Marshal(value)
@@ -81,7 +89,11 @@ func (s *Server) ask(question func(context.Context, url.Values) (any, error)) ht
 	}
 }
 
-type csvText []byte
+// csvFile is an answer that is kept rather than shown.
+type csvFile struct {
+	name string
+	text []byte
+}
 
 // badQuestion is one that cannot be answered as it was put.
 type badQuestion string
@@ -134,21 +146,39 @@ func (s *Server) capacity(ctx context.Context, q url.Values) (any, error) {
 	}
 	value, text, err := s.questions.Capacity(ctx, by)
 	if err == nil && q.Get("format") == "csv" {
-		return csvText(text), nil
+		return csvFile{"berth-capacity.csv", text}, nil
+	}
+	return value, err
+}
+
+func (s *Server) cost(ctx context.Context, q url.Values) (any, error) {
+	from, to, err := timesOf(q)
+	if err != nil {
+		return nil, err
+	}
+	value, text, err := s.questions.Cost(ctx, cmp.Or(q.Get("by"), "queue"), from, to)
+	if err == nil && q.Get("format") == "csv" {
+		return csvFile{"berth-cost.csv", text}, nil
 	}
 	return value, err
 }
 
 func (s *Server) happened(ctx context.Context, q url.Values) (any, error) {
-	from, err := number(q, "from", 0, 1<<52)
+	from, to, err := timesOf(q)
 	if err != nil {
 		return nil, err
 	}
-	to, err := number(q, "to", from, 1<<52)
+	return s.questions.Happened(ctx, from, to)
+}
+
+// timesOf reads a span, in milliseconds. It may be empty: what was decided at one moment.
+func timesOf(q url.Values) (from, to time.Time, err error) {
+	first, err := number(q, "from", 0, 1<<52)
 	if err != nil {
-		return nil, err
+		return from, to, err
 	}
-	return s.questions.Happened(ctx, time.UnixMilli(from), time.UnixMilli(to))
+	last, err := number(q, "to", first, 1<<52)
+	return time.UnixMilli(first), time.UnixMilli(last), err
 }
 
 func (s *Server) imagine(ctx context.Context, q url.Values) (any, error) {

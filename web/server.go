@@ -49,6 +49,7 @@ type Server struct {
 	stuck     time.Duration
 
 	viewers atomic.Int64
+	assets  fs.FS
 	asked   chan struct{}
 	dirty   chan struct{} // holds at most one
 	// cameFleet and cameLine, too: a viewer came, who is not kept waiting for what nobody looked at before.
@@ -77,6 +78,9 @@ func New(o Options) (*Server, error) {
 		s.stuck = stuck
 	}
 	var err error
+	if s.assets, err = fs.Sub(embedded, "assets"); err != nil {
+		return nil, err
+	}
 	s.reader, err = newReader(o.Config, o.Namespace, func() { signal(s.dirty) })
 	return s, err
 }
@@ -120,17 +124,17 @@ func (s *Server) Run(ctx context.Context) error {
 
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
-	assets, err := fs.Sub(embedded, "assets")
-	if err != nil {
-		panic(err) // it is embedded
-	}
-	mux.Handle("/", http.FileServerFS(assets))
+	mux.Handle("/", http.FileServerFS(s.assets))
 	mux.HandleFunc("/api/stream", s.stream)
 	mux.HandleFunc("/api/about", s.ask(func(context.Context, url.Values) (any, error) { return s.about, nil }))
 	mux.HandleFunc("/api/history", s.ask(func(context.Context, url.Values) (any, error) { return s.past.history(), nil }))
 	mux.HandleFunc("/api/why", s.ask(s.why))
 	mux.HandleFunc("/api/fit", s.ask(s.fit))
 	mux.HandleFunc("/api/capacity", s.ask(s.capacity))
+	mux.HandleFunc("/api/cost", s.ask(s.cost))
+	mux.HandleFunc("/api/past", s.ask(s.pastOf))
+	mux.HandleFunc("/api/moment", s.ask(s.moment))
+	mux.HandleFunc("/api/difference", s.ask(s.difference))
 	mux.HandleFunc("/api/happened", s.ask(s.happened))
 	mux.HandleFunc("/api/whatif", s.ask(s.imagine))
 	return s.guard.in(mux)

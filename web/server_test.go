@@ -8,13 +8,16 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/capacity/bill"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/kube/answer"
@@ -27,6 +30,7 @@ type scripted struct {
 	err       error
 	why, fit  any
 	capacity  any
+	steps     []bill.Step // of the decision log
 }
 
 func (s *scripted) Line(context.Context) (answer.QueueList, answer.WorkloadList, error) {
@@ -38,7 +42,66 @@ func (s *scripted) Capacity(context.Context, string) (any, []byte, error) {
 	return s.capacity, []byte("pool,paid\na,8\n"), s.err
 }
 func (s *scripted) Happened(context.Context, time.Time, time.Time) (any, error) {
-	return nil, errors.New("no log here")
+	if len(s.steps) == 0 {
+		return nil, errNoLog
+	}
+	return map[string]any{"Items": []any{
+		map[string]any{"now": s.steps[0].Now, "what": "starts", "workload": "team-0/gang/train-3", "kind": "fits", "placements": []any{map[string]string{"node": "gpu-0001"}}},
+		map[string]any{"now": s.steps[0].Now, "what": "waits", "workload": "team-0/gang/llama", "cause": "cluster-full", "sentence": "4 pods need 8 GPUs each; 3 of 24 matching nodes have 8 free."},
+	}}, s.err
+}
+
+var errNoLog = errors.New("no log here")
+
+func (s *scripted) Cost(_ context.Context, by string, from, to time.Time) (any, []byte, error) {
+	if len(s.steps) == 0 {
+		return nil, nil, errNoLog
+	}
+	b := bill.New(bill.Options{From: from, To: to})
+	for _, step := range s.steps {
+		b.Add(step)
+	}
+	r := b.Close(to, bill.ByQueue)
+	rows := []any{}
+	for _, l := range append(r.Lines, r.Unused, r.Paid) {
+		rows = append(rows, map[string]any{"name": l.Name, "gpuMilliseconds": l.Used / 1000, "waitingGPUMilliseconds": l.Waiting / 1000, "waitedPods": l.Waited, "meanWaitMilliseconds": l.Waits / max(1, l.Waited), "lostGPUMilliseconds": l.Lost / 1000, "preemptedPods": l.Evicted,
+			"unpricedGPUMilliseconds": 0, "cost": []any{map[string]any{"currency": "USD", "micro": l.Used / 3600 * 8}}, "shareOfUnused": []any{}})
+	}
+	n := len(rows)
+	return map[string]any{"by": by, "from": from, "to": to, "seenMilliseconds": r.Seen, "unseenMilliseconds": r.Unseen, "rows": rows[:n-2], "unused": rows[n-2], "paid": rows[n-1]}, []byte("BilledCost\n"), s.err
+}
+
+func (s *scripted) Past(_ context.Context, from, to time.Time, parts int) (p bill.Past, since time.Time, err error) {
+	if len(s.steps) == 0 {
+		return p, since, errNoLog
+	}
+	since = s.steps[0].Now
+	if since.After(from) {
+		from = since
+	}
+	f := bill.Follow(from, to, parts)
+	for _, step := range s.steps {
+		f.Add(step)
+	}
+	return f.Close(to), since, s.err
+}
+
+func (s *scripted) Moments(_ context.Context, at ...time.Time) (out []bill.Moment, err error) {
+	if len(s.steps) == 0 {
+		return nil, errNoLog
+	}
+	for _, t := range at {
+		b := bill.New(bill.Options{})
+		for _, step := range s.steps {
+			if !step.Now.After(t) {
+				b.Add(step)
+			}
+		}
+		m := b.Moment()
+		m.At = t
+		out = append(out, m)
+	}
+	return out, s.err
 }
 func (s *scripted) Imagine(context.Context, string, int64) (any, error) { return nil, s.err }
 
@@ -78,24 +141,38 @@ func serve(t testing.TB, a *apiServer, q Questions) (s *Server, get func(path st
 
 func start(t testing.TB, a *apiServer, q Questions, patience time.Duration) *Server {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	s, _ := startWith(t, a, q, "127.0.0.1:0", patience)
+	return s
+}
+
+// startAt starts a server that the test can stop before its end.
+func startAt(t testing.TB, a *apiServer, q Questions, address string) (s *Server, stop func()) {
+	t.Helper()
+	return startWith(t, a, q, address, time.Second)
+}
+
+func startWith(t testing.TB, a *apiServer, q Questions, address string, patience time.Duration) (s *Server, stop func()) {
+	t.Helper()
+	l, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(Options{Config: a.config(), Namespace: "team", Listener: l, Questions: q, Cluster: "a cluster of a test", stuck: patience})
+	s, err = New(Options{Config: a.config(), Namespace: "team", Listener: l, Questions: q, Cluster: "a cluster of a test", stuck: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.assets = os.DirFS("assets") // as they are in the working tree
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
 	})
-	return s
+	t.Cleanup(stop)
+	return s, stop
 }
 
 // viewer reads a stream into a table of its own, as the page does.

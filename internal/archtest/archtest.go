@@ -216,7 +216,7 @@ var Rules = map[string]Rule{
 	"kube/scheduler":                 {Ring: Edge, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/answer", "kube/cluster", "kube/convert", "kube/crd", "kube/devices", "kube/dialect", "kube/dialect/all", "kube/dialect/hami", "kube/metrics", "kube/policy", "kube/report", "kube/telemetry", "record"}, Tests: []string{"diagnose", "diagnose/facts"}},
 	"kube/telemetry":                 {Ring: Edge, Imports: []string{"diagnose/doctor", "kube/exposition"}},
 
-	"web": {Ring: Edge, Imports: []string{"api/v1alpha1", "capacity", "capacity/join", "diagnose/facts", "kube/answer"}, Tests: []string{"engine/why"}},
+	"web": {Ring: Edge, Imports: []string{"api/v1alpha1", "capacity", "capacity/bill", "capacity/join", "diagnose/facts", "kube/answer"}, Tests: []string{"engine", "engine/why"}},
 
 	"record": {Ring: Edge, Imports: []string{"engine", "engine/why"}},
 

@@ -18,6 +18,7 @@ function route() {
   leave();
   shown = views[view] ? view : "fleet";
   document.title = `${title} · Berth`;
+  document.getElementById("title").textContent = title;
   for (const a of document.querySelectorAll("#tabs a")) a.toggleAttribute("aria-current", a.dataset.view === shown);
   main.className = shown;
   main.replaceChildren();
@@ -64,11 +65,15 @@ function tell() {
   if (state.refused) lines.push(["bad", "This page is not signed in any more: the server was started again. Run `berth ui` and open its link."]);
   else if (!live && state.heard) lines.push(["bad", `The server does not answer. What is shown is ${span(silent)} old.`]);
   if (Math.abs(state.skew) > 5000) lines.push(["", `The clocks of this browser and of the server are ${span(Math.abs(state.skew))} apart. Times are the server's.`]);
+  const all = (names) => (names.length < 2 ? names[0] : `${names.slice(0, -1).join(", ")} and ${names[names.length - 1]}`);
+  const never = [], partly = new Map();
   for (const [name, s] of table.source) {
-    if (s.forbidden && s.only) lines.push(["", `${name}: you may read namespace ${s.only} alone. There may be more.`]);
-    else if (s.forbidden) lines.push(["", `${name}: you may not read them. What depends on them is not shown.`]);
+    if (s.forbidden && s.only) partly.set(s.only, [...(partly.get(s.only) || []), name]);
+    else if (s.forbidden) never.push(name);
     else if (s.error) lines.push(["bad", `${name} could not be read for ${span(now() - s.since)}: ${s.error}`]);
   }
+  if (never.length) lines.push(["", `Your rights: you may not read ${all(never)}. What depends on them is not shown.`]);
+  for (const [only, names] of partly) lines.push(["", `Your rights: you may read ${all(names)} in namespace ${only} alone. There may be more than is shown.`]);
   const line = table.line.get("scheduler");
   if (line?.error) lines.push(["", `Queues and the line: ${line.error}`]);
   const text = JSON.stringify(lines);

@@ -19,7 +19,7 @@ const css = (name) => getComputedStyle(document.documentElement).getPropertyValu
 let theme = {};
 export function readTheme() {
   theme = Object.fromEntries(["busy", "allocated", "schedulable", "healthy", "advertised", "ready", "registered", "launched", "paid"].map((k) => [k, css(`--${k}`)]));
-  Object.assign(theme, { text: css("--text"), soft: css("--soft"), box: css("--box"), mark: css("--mark"), accent: css("--accent"), none: css("--none"), dark: document.documentElement.dataset.theme === "dark" });
+  Object.assign(theme, { text: css("--text"), soft: css("--soft"), box: css("--box"), mark: css("--mark"), accent: css("--accent"), good: css("--busy"), none: css("--none"), dark: document.documentElement.dataset.theme === "dark" });
   cache.clear();
   return theme;
 }
@@ -47,6 +47,7 @@ export const ways = {
   state: { title: "state", of: (r) => r.stage, colour: (v) => theme[v] || theme.none, label: (v) => kinds[v]?.[0] || v },
   queue: { title: "queue", of: (r, n, work) => (r.work ? work(r.work)?.queue || "no queue" : ""), colour: (v) => (v === "no queue" ? theme.soft : hue("q" + v)), label: (v) => v },
   job: { title: "job", of: (r) => r.work || "", colour: (v) => hue(v), label: (v, work) => work(v)?.title || v.split("/").pop() },
+  health: { title: "health", of: (r, n) => (lost(r) ? r.stage : n.said ? "warned" : "well"), colour: (v) => ({ well: theme.good, warned: theme.healthy })[v] || theme[v] || theme.none, label: (v) => ({ well: "healthy", warned: "node reports a problem" })[v] || kinds[v]?.[0] || v },
   model: { title: "GPU model", of: (r, n) => n.model || "unknown", colour: (v) => hue("m" + v), label: (v) => v },
   why: { title: "why not schedulable", of: (r) => (lost(r) ? r.cause || r.stage : ""), colour: (v) => hue("c" + v), label: (v) => v },
 };

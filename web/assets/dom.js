@@ -42,6 +42,9 @@ export function span(ms) {
   return `${Math.round(s / 86400)} d`;
 }
 
+// scroll puts a table where it can be scrolled sideways, with the keyboard too.
+export const scroll = (table) => h("div.scroll", { tabIndex: 0, role: "region", "aria-label": table.caption.textContent }, table);
+
 // copyable is a command with a button that copies it.
 export function copyable(text) {
   const button = h("button.copy", { type: "button", onclick: async () => {

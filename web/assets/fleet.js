@@ -1,10 +1,11 @@
 import { h, fill, count, plural, ask, say } from "./dom.js";
-import { table, onChange, state } from "./store.js";
+import { table, onChange, state, now } from "./store.js";
 import { set, link } from "./url.js";
-import { layout, cell, gap, spot, cellAt } from "./layout.js";
+import { layout, groups, cell, gap, cellAt } from "./layout.js";
 import { ways, kinds, marked, readTheme } from "./colour.js";
 import { nodeTable } from "./nodetable.js";
 import { whyLink } from "./queues.js";
+import { clock } from "./chart.js";
 
 // Bitmaps of blocks are kept at the scale at which they are shown; a block that would be larger is drawn cell by cell, of
 // which few are in sight then.
@@ -12,33 +13,36 @@ const mostPixels = 3e6;
 // frameBudget is how long a frame may spend on bitmaps, in milliseconds. What is not done is shown at the old scale until then.
 const frameBudget = 4;
 
-const work = (key) => table.workload.get(key);
-
 export function show(main, params) {
+  // What is drawn: the present, or a moment of the decision log.
+  let live = !params.get("at"), nodes = table.node, works = table.workload;
+  const work = (key) => works.get(key);
   const canvas = h("canvas", { tabIndex: 0, role: "application", "aria-label": "Fleet. Arrow keys move from node to node, Enter selects, plus and minus zoom. The table below has the same." });
   const ctx = canvas.getContext("2d", { alpha: false });
-  const tip = h("div.tip", { hidden: true }), panel = h("aside.detail", { "aria-label": "Selection" }), legend = h("div.legend"), stage = h("div.stage", canvas, tip), sum = h("div.sum"), under = h("div.under");
+  const tip = h("div.tip", { hidden: true }), panel = h("aside.detail", { "aria-label": "Selection" }), legend = h("div.legend"), nothing = h("div.nothing", { hidden: true }), stage = h("div.stage", canvas, tip, nothing), sum = h("div.sum"), parts = h("div.parts", { "aria-hidden": "true" }), under = h("div.under");
   const search = h("input", { type: "search", placeholder: "Search node, pod, job, queue, model… ( / )", "aria-label": "Search", value: params.get("q") || "" });
   const colour = h("select", { "aria-label": "Colour by" }, Object.entries(ways).map(([k, w]) => h("option", { value: k, selected: k === params.get("colour") }, w.title)));
+  let group = groups[params.get("group")] ? params.get("group") : "place";
+  const grouping = h("select", { "aria-label": "Group by", onchange: () => { group = grouping.value; set({ group: group === "place" ? "" : group }); moved = false; relayout(); } }, Object.entries(groups).map(([k, [t]]) => h("option", { value: k, selected: k === group }, t)));
   const asTable = h("button", { type: "button", "aria-pressed": "false" }, "Table");
-  const fit = fitForm();
-  main.append(h("div.tools", search, h("label", "Colour ", colour), fit.form, h("button", { type: "button", title: "Show all (0)", onclick: () => { home(); } }, "All"), asTable, sum), h("div.fleetview", h("div.picture", stage, legend), panel), under);
+  const fit = fitForm(), replayBar = scrubber();
+  main.append(h("div.tools", search, h("label", "Colour ", colour), h("label", "Group ", grouping), fit.form, h("button", { type: "button", title: "Show all (0)", onclick: () => { home(); } }, "All"), asTable, h("a.button.then", { href: link("fleet", { at: "log" }), title: "Move through the decision log" }, "Replay"), sum), replayBar.root, h("div.fleetview", h("div.picture", parts, stage, legend), panel), under);
 
   let theme = readTheme(), plan = { boxes: [], at: new Map(), w: 1, h: 1 }, view = { x: 0, y: 0, k: 1 }, moved = false;
-  let wanted = 0, width = 0, height = 0, ratio = 1;
+  let wanted = 0, width = 0, height = 0, ratio = 1, base = 1; // base is how large text is, of 14 pixels
   const bitmaps = new Map(); // block name → {canvas, k, stale}
   const selected = new Set((params.get("sel") || "").split(",").filter(Boolean));
   let focus = "", hover = null, query = "", matches = null, found = new Map(), way = ways[params.get("colour")] || ways.state;
-  const mirror = nodeTable(under, { selected, pick: (name, add) => pick([name], add), summary });
+  const mirror = nodeTable(under, { selected, nodes: () => nodes, pick: (name, add) => pick([name], add), summary });
 
   function relayout() {
-    plan = layout(table.node, Math.max(0.4, width / Math.max(1, height)));
+    plan = layout(nodes, Math.max(0.4, width / Math.max(1, height)), group);
     bitmaps.clear();
     if (!moved) home(true);
     later();
   }
   function home(keep) {
-    const k = Math.min(2.6, Math.min((width - 24) / plan.w, (height - 24) / plan.h));
+    const k = Math.min(Math.max(nodes.size <= 24 ? 3.6 : 2.6, Math.min(width, 1.6 * height) / 520), (width - 24) / plan.w, (height - 24) / plan.h);
     view = { k: k > 0 ? k : 1, x: 0, y: 0 };
     view.x = (width - plan.w * view.k) / 2;
     view.y = Math.max(12, (height - plan.h * view.k) / 2);
@@ -49,7 +53,7 @@ export function show(main, params) {
   const later = () => { if (!wanted) wanted = requestAnimationFrame(draw); };
 
   function paintCells(c, n, k, x0, y0) {
-    const node = table.node.get(n.name);
+    const node = nodes.get(n.name);
     if (!node) return;
     const dim = matches && !matches.has(n.name), size = Math.max(1, cell * k), step = (cell + gap) * k;
     let i = 0;
@@ -60,7 +64,8 @@ export function show(main, params) {
       c.fillStyle = v ? way.colour(v) : theme.none;
       for (const end = i + r.n; i < end; i++) {
         const x = x0 + (i % 8) * step, y = y0 + Math.floor(i / 8) * step;
-        c.fillRect(x, y, size, size);
+        if (node.mig && size >= 5 && !marked.has(r.stage)) { paintSlices(c, node, i, x, y, size, v); continue; }
+        if (size >= 9) { c.beginPath(); c.roundRect(x, y, size, size, size * 0.14); c.fill(); } else c.fillRect(x, y, size, size);
         if (size >= 4 && marked.has(r.stage)) {
           c.strokeStyle = theme.mark;
           c.lineWidth = Math.max(1, size / 8);
@@ -74,23 +79,43 @@ export function show(main, params) {
     c.globalAlpha = 1;
   }
 
+  // paintSlices draws a GPU that MIG divides: a column for each instance, as wide as its compute slices. Which of them are held is known
+  // by number alone, so the first are.
+  function paintSlices(c, node, i, x, y, size, v) {
+    const on = c.fillStyle, gpus = node.gpus.reduce((n, r) => n + r.n, 0);
+    c.fillStyle = theme.none;
+    c.fillRect(x, y, size, size);
+    let at = 0;
+    for (const m of node.mig) {
+      const per = Math.ceil(m.n / Math.max(1, gpus));
+      for (let k = 0; k < per && i * per + k < m.n; k++) {
+        const wide = Math.min(m.slices, 7 - at);
+        if (wide <= 0) break;
+        c.fillStyle = i * per + k < m.held ? (v && v !== "schedulable" ? on : theme.allocated) : theme.schedulable;
+        c.fillRect(x + (at * size) / 7, y, (wide * size) / 7 - Math.max(0.5, size / 24), size);
+        at += wide;
+      }
+    }
+    c.fillStyle = on;
+  }
+
   function paintBlock(c, b, k, x, y, inSight) {
     c.fillStyle = theme.box;
     c.fillRect(x, y, b.w * k, b.h * k);
     if (k > 0.42) {
       c.fillStyle = theme.text;
-      c.font = `600 ${Math.min(13, 11 * Math.max(1, k * 0.8))}px system-ui, sans-serif`;
-      c.fillText(b.name, x + 10 * k, y + 14 * k, b.w * k - 12);
+      c.font = `600 ${Math.min(13 * base, 11 * Math.max(1, k * 0.8))}px system-ui, sans-serif`;
+      c.fillText(b.name, Math.round(x + 10 * k), Math.round(y + 14 * k), b.w * k - 12);
     }
     if (k > 0.75) {
       c.fillStyle = theme.soft;
-      c.font = `${Math.min(11, 8 * k)}px system-ui, sans-serif`;
-      for (const r of b.racks) if (r.name) c.fillText(r.name, x + r.x * k, y + (r.y + 7) * k, Math.max(20, r.w * k));
+      c.font = `${Math.min(11 * base, 8 * k)}px system-ui, sans-serif`;
+      for (const r of b.racks) if (r.name) c.fillText(r.name, Math.round(x + r.x * k), Math.round(y + (r.y + 7) * k), Math.max(20, r.w * k));
     }
     if (k > 0.9 && b.nodes[0]?.label) {
       c.fillStyle = theme.soft;
-      c.font = `${Math.min(11, 6.5 * k)}px system-ui, sans-serif`;
-      for (const n of b.nodes) c.fillText(n.name, x + n.x * k, y + (n.y - 2) * k, Math.max(60, n.w * k));
+      c.font = `${Math.min(11 * base, 6.5 * k)}px system-ui, sans-serif`;
+      for (const n of b.nodes) c.fillText(n.name, Math.round(x + n.x * k), Math.round(y + (n.y - 2) * k), Math.max(60, n.w * k));
     }
     for (const n of b.nodes) if (!inSight || inSight(n)) paintCells(c, n, k, x + n.x * k, y + n.y * k);
   }
@@ -168,7 +193,7 @@ export function show(main, params) {
     if (query) {
       matches = new Map();
       const hit = (s) => s && s.toLowerCase().includes(query);
-      for (const [name, n] of table.node) {
+      for (const [name, n] of nodes) {
         if (hit(name) || hit(n.model) || hit(n.rack) || hit(n.block) || hit(n.pool) || hit(n.zone)) { matches.set(name, true); continue; }
         const some = n.gpus.filter((r) => hit(r.cause) || hit(kinds[r.stage]?.[0]) || hit(r.work) || (r.pods || []).some(hit) || hit(work(r.work)?.queue) || hit(work(r.work)?.title));
         if (some.length) matches.set(name, new Set(some));
@@ -183,39 +208,43 @@ export function show(main, params) {
   function totals(names) {
     const by = new Map(), works = new Map(), legendBy = new Map();
     let gpus = 0;
-    for (const name of names) for (const r of table.node.get(name)?.gpus || []) {
+    for (const name of names) for (const r of nodes.get(name)?.gpus || []) {
       if (matches && !(matches.get(name) === true || matches.get(name)?.has(r))) continue;
       gpus += r.n;
       by.set(r.stage, (by.get(r.stage) || 0) + r.n);
       if (r.work) works.set(r.work, (works.get(r.work) || 0) + r.n);
-      const v = way.of(r, table.node.get(name), work);
+      const v = way.of(r, nodes.get(name), work);
       if (v) legendBy.set(v, (legendBy.get(v) || 0) + r.n);
     }
     return { gpus, by, works, legendBy };
   }
 
   function summary() {
-    const t = totals(table.node.keys());
+    const t = totals(nodes.keys());
     const usable = ["schedulable", "allocated", "busy"].reduce((n, s) => n + (t.by.get(s) || 0), 0), held = (t.by.get("allocated") || 0) + (t.by.get("busy") || 0);
-    fill(sum, h("b", plural(t.gpus, "GPU")), matches ? " match" : "", ` on ${plural(matches ? matches.size : table.node.size, "node")}`, usable ? h("span", ` · ${Math.round((100 * held) / usable)} % held`) : "", t.gpus - usable ? h("span.bad", ` · ${count(t.gpus - usable)} not usable`) : "");
-    const items = [...t.legendBy].sort((a, b) => b[1] - a[1]);
+    fill(sum, h("b", plural(t.gpus, "GPU")), matches ? " match" : "", ` on ${plural(matches ? matches.size : nodes.size, "node")}`, usable ? h("span", ` · ${Math.round((100 * held) / usable)} % held`) : "", t.gpus - usable ? h("span.bad", ` · ${count(t.gpus - usable)} not usable`) : "");
+    nothing.hidden = nodes.size > 0;
+    fill(nothing, nodes.size > 0 ? [] : state.version === 0 ? h("p.busy", "Reading the cluster…") : [h("h2", "No node with GPUs"), h("p.hint", table.source.get("nodes")?.forbidden ? "Your rights do not let this page read nodes. Queues and Why show what you may see." : live ? "Nodes appear here as soon as one has GPUs, or says that it should." : "The decision log has none at this time.")]);
+    const rank = Object.keys(kinds), items = [...t.legendBy].sort((a, b) => (way === ways.state ? rank.indexOf(a[0]) - rank.indexOf(b[0]) : b[1] - a[1]));
+    fill(parts, items.map(([v, n]) => h("i", { style: { background: way.colour(v), flexGrow: String(n) }, title: `${way.label(v, work)}: ${count(n)}` })));
     fill(legend, items.slice(0, 10).map(([v, n]) => h("button.key", { type: "button", title: kinds[v]?.[1] || "", onclick: () => { search.value = search.value === way.label(v, work) ? "" : way.label(v, work); search.dispatchEvent(new Event("input")); } }, h("i", { style: { background: way.colour(v) } }), `${way.label(v, work)} `, h("span.num", count(n)))), items.length > 10 && h("span.key", `and ${items.length - 10} more`), !items.length && t.gpus > 0 && h("span.key", way === ways.why ? "every GPU is schedulable" : "nothing to colour"));
   }
 
   function cause(r) { return r.cause && r.cause !== "idle" && r.cause !== "not-measured" ? r.cause : ""; }
 
   function detail() {
-    const names = selected.size ? [...selected].filter((n) => table.node.has(n)) : [];
+    const names = selected.size ? [...selected].filter((n) => nodes.has(n)) : [];
     if (!names.length && !found.size && !fit.result.firstChild) { panel.hidden = true; return; }
     panel.hidden = false;
-    const t = totals(names), one = names.length === 1 && table.node.get(names[0]);
+    const t = totals(names), one = names.length === 1 && nodes.get(names[0]);
     fill(panel, fit.result, names.length > 0 && [
       h("div.head", h("h2", one ? names[0] : plural(names.length, "node")), h("button", { type: "button", "aria-label": "Clear the selection", onclick: () => pick([]) }, "×")),
       one && h("p.hint", [one.model, one.block, one.rack, one.clique && `clique ${one.clique}`, one.pool && `pool ${one.pool}`, one.parts && `shared by ${one.parts}`].filter(Boolean).join(" · ")),
+      one?.mig && h("p.hint", "MIG: ", one.mig.map((m) => `${count(m.held)} of ${count(m.n)} × ${m.profile} held`).join(", ")),
       one?.said && h("p.warn", one.said, one.fix && `: ${one.fix}`),
       h("dl.facts", h("div", h("dt", "GPUs"), h("dd", count(t.gpus))), [...t.by].map(([s, n]) => h("div", h("dt", h("i.dot." + s), kinds[s][0]), h("dd", count(n))))),
       one && h("ul.cells", one.gpus.map((r) => h("li", h("i.dot." + r.stage), h("b", r.n > 1 ? `${r.n} ×` : "1 ×"), " ", kinds[r.stage][0], cause(r) && [" ", h("code", r.cause)], (r.pods || []).map((p) => h("span.pod", p)), r.more && h("span.pod", `and ${r.more} more pods`)))),
-      t.works.size > 0 && h("h3", "Work"), h("ul.works", [...t.works].sort((a, b) => b[1] - a[1]).slice(0, 15).map(([w, n]) => h("li", work(w) ? h("a", { href: whyLink(work(w)) }, work(w).title) : w.split("/").pop(), h("span", work(w)?.queue || w.split("/")[0]), h("span.num", plural(n, "GPU"))))),
+      t.works.size > 0 && h("h3", "Work"), h("ul.works", [...t.works].sort((a, b) => b[1] - a[1]).slice(0, 15).map(([w, n]) => h("li", work(w)?.metadata ? h("a", { href: whyLink(work(w)) }, work(w).title) : w.split("/").pop(), h("span", work(w)?.queue || w.split("/")[0]), h("span.num", plural(n, "GPU"))))),
     ]);
   }
 
@@ -275,7 +304,7 @@ export function show(main, params) {
     tip.hidden = !n;
     if (n) {
       let at = 0;
-      const node = table.node.get(n.name), r = node?.gpus.find((r) => i >= at && i < (at += r.n));
+      const node = nodes.get(n.name), r = node?.gpus.find((r) => i >= at && i < (at += r.n));
       const box = stage.getBoundingClientRect();
       fill(tip, h("b", n.name), h("span", [node?.model, n.rack].filter(Boolean).join(" · ")), r && h("span", h("i.dot." + r.stage), `GPU ${i}: ${kinds[r.stage][0]}`, cause(r) && ` (${r.cause})`), (r?.pods || []).map((p) => h("span.pod", p)), r?.work && work(r.work)?.queue && h("span", `queue ${work(r.work).queue}`));
       tip.style.left = `${Math.min(e.clientX - box.left + 14, box.width - 240)}px`;
@@ -328,7 +357,7 @@ export function show(main, params) {
       }
       focus = best?.name || focus;
     }
-    const n = table.node.get(focus);
+    const n = nodes.get(focus);
     if (n) say(`${focus}: ${n.gpus.map((r) => `${r.n} ${kinds[r.stage][0]}`).join(", ")}${n.said ? ". " + n.said : ""}`);
     later();
   }
@@ -360,6 +389,43 @@ export function show(main, params) {
     return { form, result, fillModels };
   }
 
+  // scrubber moves through the decision log.
+  function scrubber() {
+    const slider = h("input", { type: "range", min: "0", max: "1000", value: "1000", "aria-label": "Time in the decision log" }), when = h("output"), root = h("div.replay", { hidden: true }, h("b", "Replay"), h("button", { type: "button", "aria-label": "A step back", onclick: () => nudge(-1) }, "‹"), slider, h("button", { type: "button", "aria-label": "A step on", onclick: () => nudge(1) }, "›"), when, h("a.button", { href: "#fleet", onclick: () => leaveReplay() }, "Live"));
+    let since = 0, end = 0, asked = new AbortController(), soon = 0;
+    const nudge = (n) => { slider.value = String(Number(slider.value) + n * 10); moveTo(since + ((end - since) * slider.value) / 1000); };
+    slider.addEventListener("input", () => { const t = since + ((end - since) * slider.value) / 1000; when.textContent = clock(t, true); clearTimeout(soon); soon = setTimeout(() => moveTo(t), 80); });
+    async function moveTo(t) {
+      asked.abort();
+      asked = new AbortController();
+      when.textContent = clock(t, true);
+      try {
+        const m = await ask("moment", { at: Math.round(t) }, asked.signal);
+        nodes = new Map(Object.entries(m.nodes));
+        works = new Map(Object.entries(m.workloads));
+        set({ at: Math.round(t) });
+        root.dataset.at = String(Math.round(t));
+        if (query) match();
+        relayout();
+        summary();
+        detail();
+        mirror.refresh();
+        say(`${clock(t, true)}: ${count(m.sum.held)} of ${count(m.sum.gpus)} GPUs held, ${count(m.sum.waitingWork)} workloads wait`);
+      } catch (err) { if (err.name !== "AbortError") when.textContent = err.message; }
+    }
+    async function begin(at) {
+      root.hidden = false;
+      main.classList.add("past");
+      end = now();
+      try { since = (await ask("past", { from: Math.round(end - 2592000000), to: Math.round(end), parts: 1 })).since; } catch (err) { when.textContent = err.message; slider.disabled = true; live = true; return; }
+      const t = Number.isFinite(at) && at > 0 ? Math.min(end, Math.max(since, at)) : end;
+      slider.value = String(Math.round((1000 * (t - since)) / Math.max(1, end - since)));
+      await moveTo(t);
+    }
+    return { root, begin, stop: () => { asked.abort(); clearTimeout(soon); } };
+  }
+  function leaveReplay() { replayBar.stop(); }
+
   search.addEventListener("input", () => { set({ q: search.value }); match(); summary(); });
   colour.addEventListener("change", () => { way = ways[colour.value]; set({ colour: colour.value === "state" ? "" : colour.value }); for (const m of bitmaps.values()) m.stale = true; summary(); later(); });
   const showTable = (on) => { asTable.setAttribute("aria-pressed", on); main.classList.toggle("tabled", on); set({ view: on ? "table" : "" }); mirror.refresh(); };
@@ -367,6 +433,7 @@ export function show(main, params) {
 
   function size() {
     ratio = Math.min(2, devicePixelRatio || 1);
+    base = (ratio * parseFloat(getComputedStyle(document.documentElement).fontSize)) / 14;
     const r = stage.getBoundingClientRect();
     if (Math.round(r.width) === width && Math.round(r.height) === height) return;
     [width, height] = [Math.round(r.width), Math.round(r.height)];
@@ -380,12 +447,13 @@ export function show(main, params) {
   addEventListener("themed", themed);
 
   let summed = 0;
-  const stop = onChange((kindsChanged, nodes) => {
+  const stop = onChange((kindsChanged, changed) => {
+    if (!live) return;
     if (kindsChanged.has("total")) fit.fillModels();
     if (!kindsChanged.has("node") && !(kindsChanged.has("workload") && way !== ways.model)) return;
-    if (nodes === null) { if (query) match(); relayout(); } else for (const n of nodes) { const m = bitmaps.get(plan.at.get(n)?.block.name); if (m) m.stale = true; }
+    if (changed === null) { if (query) match(); relayout(); } else for (const n of changed) { const m = bitmaps.get(plan.at.get(n)?.block.name); if (m) m.stale = true; }
     if (kindsChanged.has("workload") && way === ways.queue) for (const m of bitmaps.values()) m.stale = true;
-    if (query && nodes?.size) match();
+    if (query && changed?.size) match();
     clearTimeout(summed);
     summed = setTimeout(() => { summary(); detail(); mirror.refresh(); }, 60);
     later();
@@ -396,5 +464,6 @@ export function show(main, params) {
   summary();
   detail();
   showTable(params.get("view") === "table");
-  return () => { stop(); watching.disconnect(); removeEventListener("themed", themed); cancelAnimationFrame(wanted); clearTimeout(summed); };
+  if (!live) replayBar.begin(Number(params.get("at")));
+  return () => { stop(); replayBar.stop(); main.classList.remove("past", "tabled"); watching.disconnect(); removeEventListener("themed", themed); cancelAnimationFrame(wanted); clearTimeout(summed); };
 }

@@ -16,11 +16,20 @@ function cellsOf(node) {
 // named is how many nodes a fleet has at most whose names are written beside them.
 const named = 160, nameHigh = 9;
 
-export function layout(nodes, aspect) {
+// groups are ways to put nodes together: a box for each of the first, a stack for each of the second.
+export const groups = {
+  place: ["block, rack", (n) => n.block || n.zone || "fleet", (n) => n.rack || n.clique || n.pool || ""],
+  clique: ["NVLink clique", (n) => n.block || n.zone || "fleet", (n) => n.clique || "no clique"],
+  pool: ["pool", (n) => n.pool || "no pool", (n) => n.rack || ""],
+  zone: ["zone", (n) => n.zone || "no zone", (n) => n.block || n.rack || ""],
+  model: ["GPU model", (n) => n.model || "unknown model", (n) => n.block || n.rack || ""],
+};
+
+export function layout(nodes, aspect, group = "place") {
   const label = nodes.size <= named ? nameHigh : 0;
   const blocks = new Map();
   for (const [name, node] of nodes) {
-    const block = node.block || node.zone || "fleet", rack = node.rack || node.clique || node.pool || "";
+    const block = groups[group][1](node), rack = groups[group][2](node);
     if (!blocks.has(block)) blocks.set(block, new Map());
     const racks = blocks.get(block);
     if (!racks.has(rack)) racks.set(rack, []);
@@ -77,9 +86,6 @@ function box(name, racks, nodes, label) {
   out.w = Math.max(out.w, name.length * 7 + pad * 2);
   return out;
 }
-
-// spot is where cell i of a node is, from the node's corner.
-export const spot = (i) => [(i % perStrip) * (cell + gap), Math.floor(i / perStrip) * (cell + gap)];
 
 // cellAt is the cell at a place on the node, or -1.
 export function cellAt(n, x, y) {

@@ -1,5 +1,7 @@
-import { h, fill, count, plural, span, ask, copyable } from "./dom.js";
+import { h, fill, scroll, count, plural, span, ask, copyable } from "./dom.js";
 import { set } from "./url.js";
+import { now } from "./store.js";
+import { chart, clock, past, spanPicker } from "./chart.js";
 
 const stages = ["paid", "launched", "registered", "ready", "advertised", "healthy", "schedulable", "allocated", "busy"];
 
@@ -15,6 +17,7 @@ export function show(main, params) {
   let by = params.get("by") || "reservation";
   const body = h("div"), select = h("select", { "aria-label": "Rows by", onchange: () => { by = select.value; set({ by }); look(); } }, ["reservation", "pool", "zone", "cause"].map((v) => h("option", { value: v, selected: v === by }, v)));
   main.append(h("section.panel", h("div.head", h("h2", "Where paid GPUs go"), h("label", "Rows by ", select), h("a.button", { href: `/api/capacity?by=${by}&format=csv`, download: "berth-capacity.csv" }, "CSV"), h("span.grow"), copyable(`berth capacity --by ${by}`)), body));
+  const account = costs(main, params);
   let stopped = new AbortController();
 
   function waterfall(v) {
@@ -32,13 +35,13 @@ export function show(main, params) {
     const at = Date.parse(v.at);
     fill(body,
       v.total.reached.paid ? waterfall(v) : h("p.hint", "No GPU is paid for: no Reservation, and no node with GPUs."),
-      h("p.meta", h("span", `All of it: ${money(v.total.perHour, v.total.reached.paid, v.total.unpricedGPUs)} an hour`), h("span", `read at ${new Date(at).toLocaleTimeString()}`)),
+      h("p.meta", h("span", `Price of all of it, per hour: ${money(v.total.perHour, v.total.reached.paid, v.total.unpricedGPUs)}`), h("span", `read at ${clock(at, true)}`)),
       h("h3", "Lost to"),
-      h("div.scroll", h("table", h("caption.unseen", "Losses with owner and money"), h("thead", h("tr", ["Not", "GPUs", "Per hour", "Cause", "Owner", "For", "What, and what to do"].map((t, i) => h(i === 1 || i === 2 ? "th.num" : "th", { scope: "col" }, t)))),
+      scroll(h("table", h("caption.unseen", "Losses with owner and money"), h("thead", h("tr", ["Not", "GPUs", "Per hour", "Cause", "Owner", "For", "What, and what to do"].map((t, i) => h(i === 1 || i === 2 ? "th.num" : "th", { scope: "col" }, t)))),
         h("tbody", v.lost.length ? v.lost.map((l) => h("tr", h("td", stages[stages.indexOf(l.stage) + 1] || "–"), h("td.num", count(l.gpus)), h("td.num", money(l.perHour, l.gpus, l.unpriced)), h("th", { scope: "row" }, h("code", l.cause)), h("td", l.owner), h("td", l.since ? span(at - Date.parse(l.since)) : "–"),
           h("td.wide", (l.said || []).slice(0, 3).map((t) => h("p", t)), l.fix && h("p.hint", l.fix), l.command && copyable(l.command)))) : h("tr", h("td", { colSpan: 7 }, "Nothing is lost."))))),
       h("h3", `By ${v.by}`),
-      h("div.scroll", h("table", h("caption.unseen", "The account"), h("thead", h("tr", h("th", { scope: "col" }, v.by), stages.map((s) => h("th.num", { scope: "col" }, s)), h("th.num", { scope: "col" }, "per hour"))),
+      scroll(h("table", h("caption.unseen", "The account"), h("thead", h("tr", h("th", { scope: "col" }, v.by), stages.map((s) => h("th.num", { scope: "col" }, s)), h("th.num", { scope: "col" }, "per hour"))),
         h("tbody", v.rows.map((r) => h("tr", h("th", { scope: "row" }, r.name), stages.map((s) => h("td.num", count(r.reached[s] || 0))), h("td.num", money(r.perHour, r.reached.paid, r.unpricedGPUs))))))),
       (v.reservations || []).filter((r) => !r.paid && r.message).map((r) => h("p.warn", `${r.name}: ${r.message}`)),
       (v.unseen || []).length > 0 && h("p.warn", `Not seen: ${v.unseen.map((u) => `${u.resource} (${u.reason})`).join("; ")}`));
@@ -54,5 +57,45 @@ export function show(main, params) {
   }
   look();
   const again = setInterval(() => { if (!document.hidden) look(); }, 20000);
-  return () => { clearInterval(again); stopped.abort(); };
+  return () => { clearInterval(again); stopped.abort(); account(); };
+}
+
+const gpuHours = (ms) => { const n = ms / 3600000; return n === 0 ? "0" : n < 100 ? n.toFixed(2) : count(n); };
+
+// costs is who used the GPUs in a span, and what that comes to: `berth cost`. It returns how to stop.
+function costs(main, params) {
+  let by = params.get("who") || "queue", seconds = Number(params.get("span")) || 86400, from = Number(params.get("from")) || 0, to = Number(params.get("to")) || 0, stopped = new AbortController(), reading = new AbortController();
+  const drawn = h("div.chart"), body = h("div", h("p.busy", "Reading the decision log…")), command = h("div"), csv = h("a.button", { download: "berth-cost.csv" }, "CSV");
+  const select = h("select", { "aria-label": "A line per", onchange: () => { by = select.value; set({ who: by === "queue" ? "" : by }); look(); } }, ["queue", "namespace", "user", "experiment"].map((v) => h("option", { value: v, selected: v === by }, v)));
+  const picture = chart(drawn, { high: 150, pick: (a, b) => { [from, to] = b > a ? [a, b] : [0, 0]; set({ from: from || "", to: to || "" }); look(); } });
+  main.append(h("section.panel", h("div.head", h("h2", "Who used them"), h("label", "A line per ", select), csv, h("span.grow"), spanPicker(seconds, (n) => { seconds = n; set({ span: n === 86400 ? "" : n }); picture.choose([0, 0]); draw(); })), h("p.hint", "Drag over the chart for the account of that time."), drawn, body, command));
+
+  const cost = (r, amounts) => { const known = (amounts || []).map((a) => `${(a.micro / 1e6).toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 })} ${a.currency}`); if (r.unpricedGPUMilliseconds > 0) known.push(known.length ? `${gpuHours(r.unpricedGPUMilliseconds)} h unknown` : "unknown"); return known.join(" + ") || "–"; };
+  async function look() {
+    stopped.abort();
+    stopped = new AbortController();
+    const end = to || Math.round(now()), begin = from || end - seconds * 1000, q = { by, from: begin, to: end };
+    csv.href = `/api/cost?${new URLSearchParams({ ...q, format: "csv" })}`;
+    fill(command, copyable(`berth cost --by ${by} --since ${new Date(begin).toISOString()} --until ${new Date(end).toISOString()}`));
+    try {
+      const v = await ask("cost", q, stopped.signal);
+      const most = Math.max(1, ...v.rows.map((r) => r.gpuMilliseconds), v.unused.gpuMilliseconds);
+      const line = (r, name, cls) => h("tr" + (cls ? "." + cls : ""), h("th", { scope: "row" }, name), h("td", h("div.bar.small", { role: "img", "aria-label": `${gpuHours(r.gpuMilliseconds)} GPU-hours` }, h("span.own", { style: { width: cls === "sum" ? "0" : `${(100 * r.gpuMilliseconds) / most}%` } }))), h("td.num", gpuHours(r.gpuMilliseconds)), h("td.num", cost(r, r.cost)), h("td.num", cls ? "" : gpuHours(r.waitingGPUMilliseconds)), h("td.num", r.waitedPods ? span(r.meanWaitMilliseconds) : "–"), h("td.num", r.preemptedPods ? `${gpuHours(r.lostGPUMilliseconds)} (${plural(r.preemptedPods, "pod")})` : "–"), h("td.num", cost({}, r.shareOfUnused)));
+      fill(body, h("p.meta", h("span", `${clock(Date.parse(v.from), true)} to ${clock(Date.parse(v.to), true)}`), v.unseenMilliseconds > 0 && h("span", `${span(v.unseenMilliseconds)} of it was not recorded`)),
+        scroll(h("table.costs", h("caption.unseen", "GPU-hours and money"), h("thead", h("tr", [by[0].toUpperCase() + by.slice(1), "", "GPU-hours", "Cost", "Asked for, not had", "Mean wait", "Lost to preemption", "Share of unused"].map((t, i) => h(i > 1 ? "th.num" : "th", { scope: "col" }, t || h("span.unseen", "GPU-hours as a bar"))))),
+          h("tbody", v.rows.map((r) => line(r, r.name || `(no ${by})`)), line(v.unused, "nobody", "nobody"), line(v.paid, "paid", "sum")))),
+        (v.problems || []).map((t) => h("p.hint", `Missing: ${t}.`)));
+      body.dataset.rows = v.rows.length;
+    } catch (err) { if (err.name !== "AbortError") fill(body, h("p.warn", err.message)); }
+  }
+  async function draw() {
+    reading.abort();
+    reading = new AbortController();
+    const end = now();
+    try { const p = await past(end - seconds * 1000, end, 240, reading.signal); picture.set(p, Math.max(end - seconds * 1000, p.since), end, [from, to]); } catch (err) { if (err.name !== "AbortError") fill(drawn, h("p.hint", err.message)); }
+  }
+  draw();
+  look();
+  const again = setInterval(() => { if (!document.hidden && !from) { draw(); look(); } }, 60000);
+  return () => { clearInterval(again); stopped.abort(); reading.abort(); picture.stop(); };
 }

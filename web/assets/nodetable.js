@@ -1,13 +1,12 @@
 // The table of nodes that mirrors the picture, for screen readers and for who would rather read. Only rows in sight exist.
 import { h, fill, count } from "./dom.js";
-import { table } from "./store.js";
 import { kinds } from "./colour.js";
 
 const high = 28, extra = 8;
 const natural = new Intl.Collator("en", { numeric: true });
 const columns = ["Node", "Block", "Rack", "Model", "GPUs", "Free", "Held", "Not usable", "What is wrong"];
 
-export function nodeTable(where, { selected, pick }) {
+export function nodeTable(where, { selected, pick, nodes }) {
   const body = h("tbody"), above = h("tr", { "aria-hidden": "true" }, h("td", { colSpan: 9 })), below = above.cloneNode(true);
   const grid = h("table.nodes", { "aria-rowcount": "0" }, h("caption.unseen", "Nodes with GPUs"), h("thead", h("tr", columns.map((c, i) => h(i > 3 && i < 8 ? "th.num" : "th", { scope: "col" }, c)))), body);
   const box = h("div.scroll.tall", { tabIndex: 0, role: "region", "aria-label": "Table of nodes" }, grid);
@@ -21,13 +20,13 @@ export function nodeTable(where, { selected, pick }) {
     fill(body, first > 0 && above, names.slice(first, last).map((name, i) => row(name, first + i)), last < names.length && below);
   }
   function row(name, i) {
-    const n = table.node.get(name), by = { free: 0, held: 0, bad: 0 };
+    const n = nodes().get(name), by = { free: 0, held: 0, bad: 0 };
     for (const r of n.gpus) by[r.stage === "schedulable" ? "free" : r.stage === "allocated" || r.stage === "busy" ? "held" : "bad"] += r.n;
     const wrong = n.said || [...new Set(n.gpus.filter((r) => !["schedulable", "allocated", "busy"].includes(r.stage)).map((r) => r.cause || kinds[r.stage][0]))].join(", ");
     return h("tr", { "aria-rowindex": String(i + 2), "aria-selected": selected.has(name) ? "true" : undefined }, h("th", { scope: "row" }, h("button.name", { type: "button", onclick: (e) => pick(name, e.ctrlKey || e.metaKey) }, name)), h("td", n.block || "–"), h("td", n.rack || "–"), h("td", n.model || "–"), [by.free + by.held + by.bad, by.free, by.held, by.bad].map((v) => h("td.num", count(v))), h("td", wrong));
   }
   function refresh() {
-    names = [...table.node.keys()].filter((n) => !matches || matches.has(n)).sort(natural.compare);
+    names = [...nodes().keys()].filter((n) => !matches || matches.has(n)).sort(natural.compare);
     grid.setAttribute("aria-rowcount", String(names.length + 1));
     if (box.offsetParent !== null) window();
   }

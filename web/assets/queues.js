@@ -1,6 +1,7 @@
-import { h, fill, count, plural, span, ask } from "./dom.js";
+import { h, fill, scroll, count, plural, span, ask } from "./dom.js";
 import { table, onChange, waiting, now, keyOf } from "./store.js";
 import { link, set } from "./url.js";
+import { clock } from "./chart.js";
 
 // gpus is how many GPUs amounts have, of all names that GPUs go by; "unset" where they name none.
 export function gpus(amounts, unset = 0) {
@@ -11,7 +12,7 @@ export function gpus(amounts, unset = 0) {
 const tidy = (n) => (n === null ? "–" : Number.isInteger(n) ? count(n) : n.toFixed(2));
 
 export function eta(w, at) {
-  if (w.promise) return `by ${new Date(w.promise.start).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })}`;
+  if (w.promise) return `by ${clock(Date.parse(w.promise.start))}`;
   if (w.eta?.likely) {
     const early = w.eta.earliest ? Date.parse(w.eta.earliest) - at : 0, likely = Date.parse(w.eta.likely) - at;
     return likely <= 0 ? "now" : early > 0 && early < likely * 0.8 ? `${span(early)} to ${span(likely)}` : `~${span(likely)}`;
@@ -30,9 +31,9 @@ export function show(main, params) {
   let chosen = params.get("queue") || "";
   main.append(
     h("section.panel", h("h2", "Queues"), h("p.hint", "GPUs. The bar is what a queue uses; the tick is its quota, the end of the track its limit or all GPUs of the fleet."),
-      h("div.scroll", h("table.queues", h("caption.unseen", "Queues with quota and use"), h("thead", h("tr", ["Queue", "Use", "Quota", "Used", "Borrowed", "Lent", "Limit", "Fair share", "Waiting"].map((t, i) => h(i > 1 ? "th.num" : "th", { scope: "col" }, t)))), tree)), answer),
+      scroll(h("table.queues", h("caption.unseen", "Queues with quota and use"), h("thead", h("tr", ["Queue", "Use", "Quota", "Used", "Borrowed", "Lent", "Limit", "Fair share", "Waiting"].map((t, i) => h(i > 1 ? "th.num" : "th", { scope: "col" }, t)))), tree)), answer),
     h("section.panel", h("h2", "Line"), h("p.hint", "Workloads that wait, in the order in which the scheduler looks at them."),
-      h("div.scroll", h("table.line", h("caption.unseen", "Waiting workloads in order"), h("thead", h("tr", ["#", "Workload", "Namespace", "Queue", "GPUs", "Waits", "Starts", "Why"].map((t, i) => h(i === 0 || i === 4 ? "th.num" : "th", { scope: "col" }, t)))), line))));
+      scroll(h("table.line", h("caption.unseen", "Waiting workloads in order"), h("thead", h("tr", ["#", "Workload", "Namespace", "Queue", "GPUs", "Waits", "Starts", "Why"].map((t, i) => h(i === 0 || i === 4 ? "th.num" : "th", { scope: "col" }, t)))), line))));
 
   function bar(q, full) {
     const used = gpus(q.used), quota = gpus(q.quota, null), borrowed = gpus(q.borrowed), limit = gpus(q.limits, null);

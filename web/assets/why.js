@@ -2,6 +2,7 @@ import { h, fill, count, plural, span, ask, copyable } from "./dom.js";
 import { table, onChange, waiting, now } from "./store.js";
 import { link, set } from "./url.js";
 import { eta, whyLink } from "./queues.js";
+import { clock } from "./chart.js";
 
 const layers = [["L1", "Capacity", "is there a claim on hardware?"], ["L2", "Provisioning", "is it a Ready node with healthy GPUs?"], ["L3", "Scheduling", "can it be placed?"], ["L4", "Workload", "does the placed work start?"]];
 
@@ -17,7 +18,7 @@ export function show(main, params) {
   }
   function draw() {
     const all = waiting();
-    fill(list, all.length ? all.slice(0, 300).map(row) : h("p.hint", "Berth's scheduler has nothing that waits."));
+    fill(list, all.length ? all.slice(0, 300).map(row) : h("p.empty", "Nothing waits for Berth's scheduler."));
   }
 
   const evidence = (b) => (b.evidence || []).length > 0 && h("details", h("summary", plural(b.evidence.length, "piece of evidence", "pieces of evidence")), h("ul.evidence", b.evidence.slice(0, 12).map((e) => h("li", h("code", e.object), e.field && [" ", h("code.field", e.field)], " ", h("span", e.value)))));
@@ -52,9 +53,9 @@ export function show(main, params) {
       near.length > 0 && h("p", "Nodes: ", near.map((n) => [h("a", { href: link("fleet", { q: n }) }, n), " "])),
       h("h3", "Layers"), ladder(d),
       d.scheduler && h("p.meta", `Scheduler ${d.scheduler.name}: `, d.scheduler.answers ? d.scheduler.sentence || d.scheduler.verdict || "no word about it" : d.scheduler.why),
-      (d.history || []).length > 0 && h("section", h("h3", "Before"), h("ul.moments", d.history.map((m) => h("li", h("time", new Date(m.at).toLocaleTimeString()), " ", h("b", m.what), m.times > 1 && ` ${m.times} times`, " ", m.text)))),
+      (d.history || []).length > 0 && h("section", h("h3", "Before"), h("ul.moments", d.history.map((m) => h("li", h("time", clock(Date.parse(m.at), true)), " ", h("b", m.what), m.times > 1 && ` ${m.times} times`, " ", m.text)))),
       (d.unseen || []).length > 0 && h("p.warn", `Not seen: ${d.unseen.map((u) => `${u.resource}${u.except ? " outside " + u.except : ""} (${u.reason})`).join("; ")}`),
-      h("p.hint", `As berth why says it, at ${new Date(at).toLocaleTimeString()}.`),
+      h("p.hint", `As berth why says it, at ${clock(at, true)}.`),
       copyable(`berth why ${d.target.kind.toLowerCase()}/${d.target.name} -n ${d.target.namespace}`),
     ];
   }

@@ -1,0 +1,336 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/berth-dev/berth/capacity/bill"
+)
+
+var viewNames = []string{"fleet", "queues", "why", "ledger", "health"}
+
+// settled is when a view has shown what it has: nothing in it says that it is being read.
+const settled = `document.querySelector("main").childElementCount > 0 && !document.querySelector("main .busy:not(.dot)")`
+
+// goTo opens a view and waits until it has settled.
+func (b *browser) goTo(hash string) {
+	b.t.Helper()
+	b.run(fmt.Sprintf(`if (location.hash === %q) dispatchEvent(new Event("hashchange")); else location.hash = %q`, "#"+hash, "#"+hash))
+	b.until(settled)
+	time.Sleep(100 * time.Millisecond)
+}
+
+// dress gives the window a size and a theme.
+func (b *browser) dress(width, height int64, theme string) {
+	b.t.Helper()
+	if err := chromedp.Do(b, chromedp.EmulateViewport(width, height)); err != nil {
+		b.t.Fatal(err)
+	}
+	b.run(fmt.Sprintf(`if (document.documentElement.dataset.theme !== %q) document.querySelector("#theme").click()`, theme))
+}
+
+// faults finds what a person could not read, reach or hear. Each is a line.
+const faults = `(() => {
+  const out = [], seen = (e) => e.checkVisibility({ visibilityProperty: true, opacityProperty: true }) && e.getClientRects().length > 0;
+  const name = (e) => (e.getAttribute("aria-label") || (e.getAttribute("aria-labelledby") && document.getElementById(e.getAttribute("aria-labelledby"))?.textContent) || [...(e.labels || [])].map((l) => l.textContent).join(" ") || e.textContent || e.title || "").trim();
+  const what = (e) => e.tagName.toLowerCase() + (e.className && typeof e.className === "string" ? "." + e.className.split(" ").join(".") : "") + " " + JSON.stringify((e.textContent || "").trim().slice(0, 40));
+  if (document.documentElement.scrollWidth > innerWidth + 1) {
+    const wide = [...document.querySelectorAll("main *, header *")].filter((e) => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest(".scroll, .command, svg, nav"));
+    out.push("the page scrolls sideways: " + wide.slice(0, 3).map(what).join("; "));
+  }
+  for (const e of document.querySelectorAll("a[href], button, input, select, canvas, [tabindex], [role=img], svg")) if (seen(e) && e.tagName !== "MAIN" && !e.closest("[aria-hidden=true]") && !name(e)) out.push("no name: " + what(e));
+  for (const e of document.querySelectorAll("table")) if (seen(e) && (!e.caption || !e.querySelector("th[scope]"))) out.push("a table without caption or heads: " + what(e));
+  const ids = [...document.querySelectorAll("[id]")].map((e) => e.id);
+  for (const id of new Set(ids)) if (ids.filter((i) => i === id).length > 1) out.push("id twice: " + id);
+  const parse = (s) => (s.match(/[\d.]+/g) || []).map(Number), light = ([r, g, b]) => { const f = (c) => { c /= 255; return c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; }; return 0.2126 * f(r) + 0.7152 * f(g) + 0.0722 * f(b); };
+  const over = (top, under) => { const a = top[3] ?? 1; return [0, 1, 2].map((i) => top[i] * a + under[i] * (1 - a)); };
+  const rgb = (s) => { if (!s.startsWith("color(")) return parse(s); const p = parse(s.replace(/^color\(srgb/, "")); return [p[0] * 255, p[1] * 255, p[2] * 255, p[3] ?? 1]; };
+  const ground = (e) => { const all = []; for (let x = e; x; x = x.parentElement) { const c = rgb(getComputedStyle(x).backgroundColor); all.push(c); if ((c[3] ?? 1) === 1) break; } return all.reverse().reduce((under, c) => over(c, under), [255, 255, 255]); };
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), tested = new Set();
+  while (texts.nextNode()) {
+    const e = texts.currentNode.parentElement;
+    if (!texts.currentNode.textContent.trim() || tested.has(e) || !seen(e) || e.closest("svg, .unseen, noscript, script, :disabled, option")) continue;
+    tested.add(e);
+    const style = getComputedStyle(e), back = ground(e), front = over(rgb(style.color), back);
+    const [a, b] = [light(front), light(back)].sort((p, q) => q - p), ratio = (a + 0.05) / (b + 0.05), large = parseFloat(style.fontSize) >= 24 || (parseFloat(style.fontSize) >= 18.6 && style.fontWeight >= 700);
+    if (ratio < (large ? 3 : 4.5)) out.push("contrast " + ratio.toFixed(2) + ": " + what(e));
+  }
+  if (innerWidth < 500) for (const e of document.querySelectorAll("button, a.button, select, input")) if (seen(e) && Math.min(e.offsetHeight, e.offsetWidth) < 20) out.push("too small to touch: " + what(e));
+  return [...new Set(out)].slice(0, 12).join("\n");
+})()`
+
+// sound fails on what a person could not read, reach or hear, and on requests that leave the origin.
+func (b *browser) sound(where string) {
+	b.t.Helper()
+	text, err := chromedp.Run(b, chromedp.Evaluate[string](faults))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if text != "" {
+		b.t.Errorf("%s:\n%s", where, text)
+	}
+	out, err := chromedp.Run(b, chromedp.Evaluate[string](`performance.getEntriesByType("resource").filter((e) => !e.name.startsWith(location.origin + "/")).map((e) => e.name).join(" ")`))
+	if err != nil || out != "" {
+		b.t.Errorf("%s: requests left the origin: %s %v", where, out, err)
+	}
+	b.axe(where)
+}
+
+// axe runs axe-core where BERTH_AXE names its file (axe.min.js of the npm package axe-core, which is not part of this repository).
+func (b *browser) axe(where string) {
+	path := os.Getenv("BERTH_AXE")
+	if path == "" {
+		return
+	}
+	script, err := os.ReadFile(path)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.run(`if (!window.axe) { ` + string(script) + ` }; window.found = null; window.axe.run(document, { resultTypes: ["violations"] }).then((r) => { window.found = r.violations.map((v) => v.id + " (" + v.impact + "): " + v.help + "\n    " + v.nodes.slice(0, 4).map((n) => n.html.slice(0, 160)).join("\n    ")).join("\n") })`)
+	b.until(`window.found !== null`)
+	text, err := chromedp.Run(b, chromedp.Evaluate[string](`window.found`))
+	if err != nil || text != "" {
+		b.t.Errorf("%s: axe found:\n%s %v", where, text, err)
+	}
+}
+
+// keep writes a picture where BERTH_PAGE_SHOTS names a folder.
+func (b *browser) keep(name string) {
+	b.t.Helper()
+	folder := os.Getenv("BERTH_PAGE_SHOTS")
+	if folder == "" {
+		return
+	}
+	time.Sleep(200 * time.Millisecond)
+	picture, err := chromedp.Run(b, chromedp.CaptureScreenshot())
+	if err == nil {
+		err = os.WriteFile(filepath.Join(folder, name+".png"), picture, 0o644)
+	}
+	if err != nil {
+		b.t.Error(err)
+	}
+}
+
+// TestViewsAtAnySize shows every view of a busy fleet on a telephone, a laptop and a large screen, dark and light.
+func TestViewsAtAnySize(t *testing.T) {
+	a := newAPIServer(t)
+	a.fill(64)
+	q := research()
+	q.steps = told(64, time.Now().Add(-6*time.Hour), time.Now())
+	s := start(t, a, q, time.Second)
+	b := browse(t, 1280, 800)
+	b.open(s.Link())
+	b.until(`document.querySelector(".stage")?.dataset.painted`)
+	for _, size := range []struct{ w, h int64 }{{360, 740}, {1280, 800}, {3840, 2160}} {
+		for _, theme := range []string{"light", "dark"} {
+			b.dress(size.w, size.h, theme)
+			for _, v := range viewNames {
+				hash := v
+				if v == "why" {
+					hash = "why?namespace=team-0&kind=job&name=llama"
+				}
+				b.goTo(hash)
+				b.sound(fmt.Sprintf("%s at %d, %s", v, size.w, theme))
+				b.keep(fmt.Sprintf("%s-%d-%s", v, size.w, theme))
+			}
+		}
+	}
+}
+
+// TestViewsOf visits every view in each of the states that a cluster and its viewer can be in.
+func TestViewsOf(t *testing.T) {
+	none := map[string]any{"at": time.Now(), "by": "reservation", "total": map[string]any{"reached": map[string]int64{}}, "rows": []any{}, "lost": []any{}}
+	for _, c := range []struct {
+		name  string
+		nodes int
+		q     *scripted
+		with  func(*apiServer)
+		reads map[string]string // by view, what it has to say
+	}{
+		{"empty", 0, &scripted{capacity: none}, nil, map[string]string{
+			"fleet": "No node with GPUs", "queues": "There are no queues", "why": "Nothing waits for", "ledger": "No GPU is paid for", "health": "Nothing waits",
+		}},
+		{"one", 1, &scripted{capacity: none, steps: []bill.Step{{Now: time.Now().Add(-time.Hour), Fresh: true}}}, nil, map[string]string{"fleet": "8 GPUs on 1 node", "queues": "Nothing waits", "health": "Use over time"}},
+		{"tenant", 4, &scripted{err: errors.New("you may not look at the line")}, func(a *apiServer) {
+			for _, k := range watchedKinds {
+				a.forbidden[k.resource] = true
+			}
+		}, map[string]string{"fleet": "you may not read nodes", "queues": "you may not look at the line", "ledger": "you may not look", "why": "you may not look"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := newAPIServer(t)
+			if c.with != nil {
+				c.with(a)
+			}
+			a.fill(c.nodes)
+			s := start(t, a, c.q, time.Second)
+			b := browse(t, 1280, 800)
+			b.open(s.Link())
+			b.until(`document.querySelector("#age").innerText === "live"`)
+			for _, v := range viewNames {
+				b.goTo(v)
+				if want := c.reads[v]; want != "" {
+					b.until(fmt.Sprintf(`document.body.innerText.includes(%q)`, want))
+				}
+				b.sound(c.name + " " + v)
+				b.keep(c.name + "-" + v)
+			}
+		})
+	}
+}
+
+// TestWrongClock is a browser whose clock is two hours behind: times are the server's, and the page says so.
+func TestWrongClock(t *testing.T) {
+	a := newAPIServer(t)
+	a.fill(8)
+	q := research()
+	q.steps = told(8, time.Now().Add(-time.Hour), time.Now())
+	s := start(t, a, q, time.Second)
+	b := browse(t, 1280, 800)
+	b.before(`const real = Date.now; Date.now = () => real() - 7200000`)
+	b.open(s.Link())
+	b.until(`document.querySelector("#notes").innerText.includes("clocks of this browser and of the server are 2 h apart")`)
+	for _, v := range viewNames {
+		b.goTo(v)
+		b.sound("clock " + v)
+	}
+	b.goTo("queues")
+	b.until(`document.querySelector("table.line tbody").innerText.includes("4 min")`)
+	b.goTo("health")
+	b.until(`document.querySelector(".chart path.use")`)
+}
+
+// TestServerRestarts is a page whose server is started again under the same address: it says that it is signed out, keeps what it
+// has, and does not fill up with errors.
+func TestServerRestarts(t *testing.T) {
+	a := newAPIServer(t)
+	a.fill(8)
+	s, stop := startAt(t, a, research(), "127.0.0.1:0")
+	b := browse(t, 1280, 800)
+	b.open(s.Link())
+	b.until(`document.querySelector(".sum")?.innerText.startsWith("64 GPUs")`)
+	stop()
+	b.until(`document.querySelector("#age").className === "stale"`)
+	b.until(`document.querySelector(".sum").innerText.startsWith("64 GPUs")`)
+	s, _ = startAt(t, a, research(), s.listener.Addr().String())
+	b.until(`document.querySelector("#notes").innerText.includes("not signed in any more")`)
+	for _, v := range viewNames {
+		b.run(fmt.Sprintf(`location.hash = "#%s"`, v))
+		b.until(settled)
+	}
+	b.keep("restarted")
+	b.open(s.Link())
+	b.until(`document.querySelector("#age").innerText === "live"`)
+}
+
+// TestReplayInThePage compares two instants, looks at the fleet of one of them, and goes through the log with the keyboard.
+func TestReplayInThePage(t *testing.T) {
+	a := newAPIServer(t)
+	a.fill(64)
+	q := research()
+	q.steps = told(64, time.Now().Add(-6*time.Hour), time.Now())
+	s := start(t, a, q, time.Second)
+	b := browse(t, 1440, 900)
+	b.open(s.Link())
+	b.goTo("health?span=21600")
+	b.until(`document.querySelector(".chart path.use") && document.querySelector(".tiles")?.innerText.includes("GPU-h")`)
+	drag := `const c = document.querySelector(".chart svg"), r = c.getBoundingClientRect(), e = (k, f) => c.dispatchEvent(new PointerEvent(k, { clientX: r.left + r.width * f, clientY: r.top + 80, pointerId: 1, bubbles: true }));
+		e("pointerdown", 0.3); e("pointermove", 0.5); e("pointerup", 0.6)`
+	b.run(drag)
+	b.until(`document.querySelector(".differ[data-done] table")?.innerText.includes("starts")`)
+	b.until(`/from=\d+&to=\d+/.test(location.hash) && document.querySelector(".moments").innerText.includes("train-3")`)
+	b.sound("difference")
+	b.shoot("difference")
+	b.run(`document.querySelector(".side-by a.button").click()`)
+	b.until(`document.querySelector(".replay")?.dataset.at && document.querySelector(".sum").innerText.startsWith("512 GPUs on 64 nodes")`)
+	was, err := chromedp.Run(b, chromedp.Evaluate[string](`document.querySelector(".replay").dataset.at`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.sound("replay")
+	b.shoot("replay")
+	b.run(`document.querySelector(".replay button[aria-label='A step back']").click()`)
+	b.until(fmt.Sprintf(`document.querySelector(".replay").dataset.at !== %q`, was))
+	b.run(`document.querySelector(".replay a.button").click()`)
+	b.until(`!location.hash.includes("at=") && document.querySelector(".replay").hidden`)
+	b.goTo("ledger?span=21600")
+	b.until(`document.querySelector("table.costs tbody")?.innerText.includes("vision")`)
+	all := b.number(`parseFloat([...document.querySelectorAll("tr.sum td.num")][0].innerText.replace(",", ""))`)
+	b.run(drag)
+	b.until(fmt.Sprintf(`location.hash.includes("from=") && parseFloat([...document.querySelectorAll("tr.sum td.num")][0].innerText.replace(",", "")) < %f`, all/2))
+	b.until(`document.querySelector("a[download='berth-cost.csv']").href.includes("format=csv")`)
+	b.sound("costs")
+	b.run(`document.querySelector("table.costs").scrollIntoView({ block: "end" })`)
+	b.shoot("costs")
+}
+
+// TestOtherOrigin is a page from elsewhere in the same browser, which is signed in: it can read nothing, and embed nothing.
+func TestOtherOrigin(t *testing.T) {
+	a := newAPIServer(t)
+	a.fill(8)
+	s := start(t, a, research(), time.Second)
+	b := browse(t, 800, 600)
+	b.open(s.Link())
+	b.until(`document.querySelector("#age").innerText === "live"`)
+	mine := "http://" + s.listener.Addr().String()
+	if err := chromedp.Do(b, chromedp.Navigate(elsewhere(t))); err != nil {
+		t.Fatal(err)
+	}
+	b.run(fmt.Sprintf(`window.got = {}; const mine = %q;
+		const tell = (k) => [(r) => { window.got[k] = "read " + (r.status ?? "") }, () => { window.got[k] = "refused" }];
+		fetch(mine + "/api/about", { credentials: "include" }).then(...tell("fetch"));
+		fetch(mine + "/api/about", { credentials: "include", mode: "no-cors" }).then((r) => r.text()).then((t) => { window.got.opaque = t ? "read" : "refused" }, () => { window.got.opaque = "refused" });
+		const script = document.createElement("script"); script.src = mine + "/app.js"; script.onload = () => { window.got.script = "read" }; script.onerror = () => { window.got.script = "refused" }; document.head.append(script);
+		const image = new Image(); image.onload = () => { window.got.image = "read" }; image.onerror = () => { window.got.image = "refused" }; image.src = mine + "/icon.svg";
+		const e = new EventSource(mine + "/api/stream", { withCredentials: true }); e.onopen = () => { window.got.stream = "read" }; e.onerror = () => { window.got.stream = "refused"; e.close() };
+		const f = document.createElement("iframe"); f.src = mine + "/"; f.onload = () => { try { window.got.frame = f.contentDocument?.body.innerText ? "read" : "refused" } catch { window.got.frame = "refused" } }; document.body.append(f)`, mine))
+	b.until(`["fetch", "opaque", "script", "image", "stream", "frame"].every((k) => window.got[k])`)
+	for _, k := range []string{"fetch", "opaque", "script", "image", "stream", "frame"} {
+		if got, err := chromedp.Run(b, chromedp.Evaluate[string](`window.got.`+k)); err != nil || got != "refused" {
+			t.Errorf("%s from another origin: %s %v", k, got, err)
+		}
+	}
+}
+
+// elsewhere is a page of another origin.
+func elsewhere(t *testing.T) string {
+	t.Helper()
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		io.WriteString(w, "<!doctype html><title>elsewhere</title><body></body>")
+	}))
+	t.Cleanup(other.Close)
+	return other.URL
+}
+
+// TestFaultsAreFound holds the search for faults to pages that have them.
+func TestFaultsAreFound(t *testing.T) {
+	s := start(t, newAPIServer(t), research(), time.Second)
+	b := browse(t, 400, 700)
+	b.open(s.Link())
+	b.until(`document.querySelector("#age").innerText === "live"`)
+	b.dress(400, 700, "light")
+	for want, script := range map[string]string{
+		"contrast":           `x.textContent = "pale"; x.style.color = "rgb(200, 200, 200)"; x.style.background = "white"`,
+		"no name":            `x.append(document.createElement("button"))`,
+		"scrolls sideways":   `x.textContent = "wide"; x.style.width = "4000px"; document.documentElement.append(x)`,
+		"without caption":    `x.append(document.createElement("table")); x.firstChild.insertRow().insertCell().textContent = "1"`,
+		"id twice":           `x.id = "main"; x.textContent = "again"`,
+		"too small to touch": `const y = document.createElement("button"); y.textContent = "x"; y.style.minHeight = y.style.height = "9px"; y.style.padding = "0"; x.append(y)`,
+	} {
+		b.run(`document.querySelectorAll(".x-test").forEach((e) => e.remove()); const x = document.createElement("div"); x.className = "x-test"; document.body.append(x); ` + script)
+		if text, err := chromedp.Run(b, chromedp.Evaluate[string](faults)); err != nil || !strings.Contains(text, want) {
+			t.Errorf("%s is not found: %q %v", want, text, err)
+		}
+	}
+}
