@@ -36,6 +36,13 @@ func edited(c engine.Change, edit func(*engine.Pod)) engine.Change {
 	return c
 }
 
+// cut is the node with its GPUs cut by MIG, into instances of half of one.
+func cut(c engine.Change) engine.Change {
+	c.Node.Allocatable = engine.Resources{{Resource: "nvidia.com/mig-3g.40gb", Value: 16}}
+	c.Node.Slices = []engine.Slice{{Resource: "nvidia.com/mig-3g.40gb", Memory: 500, Compute: 428}}
+	return c
+}
+
 // eight is a pool of machines with 8 GPUs at 80 an hour, 10 a GPU.
 var eight = bill.Tariff{Pools: map[string]bill.Pool{"p": {GPUs: 8, Price: bill.Price{Known: true, Micro: 80_000_000, Currency: "USD"}}}}
 
@@ -72,6 +79,20 @@ func TestBills(t *testing.T) {
 		by    bill.By
 		want  []string
 	}{
+		{
+			// The node says that an instance is half of a GPU: one for an hour is half a GPU-hour, 5. The other 7.5 are 75, all b's share.
+			name: "an instance of MIG", o: bill.Options{Tariff: eight}, close: 60,
+			steps: []bill.Step{
+				{Now: after(0), Fresh: true, Changes: []engine.Change{cut(aNode("n", "p", 0, 1)), edited(aPod("x/1", "b", "n", 0, 2), func(p *engine.Pod) {
+					p.Requests = engine.Resources{{Resource: "nvidia.com/mig-3g.40gb", Value: 1}}
+				})}},
+			},
+			want: []string{
+				"[b]: 0.500 h [5.00 USD], unpriced 0.000, idle 0.000, waits 0.000 by 0, lost 0.000 by 0, share [75.00 USD]",
+				"unused: 7.500 h [75.00 USD], unpriced 0.000, idle 0.000, waits 0.000 by 0, lost 0.000 by 0, share []",
+				"paid: 8.000 h [80.00 USD], unpriced 0.000, idle 0.000, waits 0.000 by 0, lost 0.000 by 0, share []",
+			},
+		},
 		{
 			// 8 GPUs for two hours are 16 GPU-hours, 160. a has 4 for one hour: 40. b has 2 for 30 minutes: 10. c's pod has no queue, 1 for
 			// two hours: 20. The other 9 GPU-hours are 90, of which a has 4/7, b 1/7, c 2/7.

@@ -74,6 +74,13 @@ func heldBy(p *engine.Pod, n *engine.Node, resource string) int64 {
 				each = sliced(profile)
 			}
 		}
+		if n != nil { // as queues count it; logs before snapshot 16 do not say
+			for i := range n.Slices {
+				if s := &n.Slices[i]; s.Resource == a.Resource {
+					each = s.Charge("")
+				}
+			}
+		}
 		out += each * min(max(a.Value, 0), mostOf*whole)
 	}
 	return out
