@@ -17,6 +17,7 @@ var Checks = []*check.Check{
 	&kubeletRefusedPodCheck,
 	&kubeletRestartingCheck,
 	&machineNeverRegisteredCheck,
+	&machineNotLaunchedCheck,
 	&migReconfiguringCheck,
 	&migShapeMismatchCheck,
 	&noCompatiblePoolCheck,

@@ -60,7 +60,7 @@ func clusterFull(c *check.Case) []check.Finding {
 		out.Edits = append(out.Edits, e)
 	}
 	device, _ := podspec.Device(c.Pod)
-	if len(nodes) > 0 && !supply.NewNodeWouldSuit(c) && gpustack.WillAdvertise(c.Facts, nodes[0].Node, device) { // else why none is made is for others to say
+	if len(nodes) > 0 && !supply.NewNodeWouldSuit(c) && !supply.AutoscalerGaveUp(c) && gpustack.WillAdvertise(c.Facts, nodes[0].Node, device) { // else why none is made is for others to say
 		out.Edits = append(out.Edits, place.AddsNodes(c, nodes[0].Node, nodesFor(c, f, nodes[0])))
 	}
 	return []check.Finding{out}

@@ -2,10 +2,12 @@ package l4
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
@@ -17,7 +19,7 @@ import (
 var podStuckTerminatingCheck = check.Check{
 	Cause: "pod-stuck-terminating", Layer: check.L4, Owner: check.Platform, Stage: check.Create, Rank: 5,
 	Title:   "The pod was deleted and does not go",
-	Meaning: "The time that the pod had for ending is over. A finalizer that nobody removes keeps it, or its node's kubelet cannot end its containers. A StatefulSet makes no new pod of the same name before it has gone.",
+	Meaning: "The time that the pod had for ending is over. A finalizer that nobody removes keeps it, or its node's kubelet cannot end its containers. A StatefulSet makes no new pod of the same name before it has gone, and what the pod holds is not free for others.",
 	Remedy:  "Find who has to remove the finalizer; where nobody does, remove it by hand. Without one, look at the node's kubelet.",
 	Find:    podStuckTerminating,
 }
@@ -27,6 +29,9 @@ const slow = time.Minute
 
 func podStuckTerminating(c *check.Case) []check.Finding {
 	p := c.Pod
+	if c.Waits() && c.Fit != nil && !c.Fit.Placed() {
+		return holdsRoom(c)
+	}
 	if !c.Exists || p.DeletionTimestamp == nil || c.Now.Sub(p.DeletionTimestamp.Time) < slow {
 		return nil
 	}
@@ -42,14 +47,58 @@ func podStuckTerminating(c *check.Case) []check.Finding {
 	f := check.Finding{
 		Message:  fmt.Sprintf("pod %s should have gone %s ago, and its finalizer %s was not removed", p.Name, late, names),
 		Evidence: append(evidence, facts.Evidence{Object: facts.RefTo(p).In(), Field: "metadata.finalizers", Value: names}),
-		Edits: []edit.Edit{{
-			Side: edit.Cluster, Text: fmt.Sprintf("remove the finalizers of pod %s", p.Name), Gone: []facts.Object{p}, Cost: 5,
-			Command: fmt.Sprintf(`kubectl patch pod %s -n %s --type=merge -p '{"metadata":{"finalizers":null}}'`, p.Name, p.Namespace),
-			Assumes: "who set the finalizer has nothing left to do",
-		}},
+		Edits:    []edit.Edit{unfinalized(p)},
 	}
 	if _, ok := c.Owner().(*appsv1.StatefulSet); ok {
 		f.Message += ": the StatefulSet waits for its name"
 	}
 	return []check.Finding{f}
+}
+
+// holdsRoom is about pods of others that should have gone and hold what the pod asks for, on nodes that it could use.
+func holdsRoom(c *check.Case) []check.Finding {
+	var stuck []*corev1.Pod
+	for i := range c.Fit.Nodes {
+		n := &c.Fit.Nodes[i]
+		if len(n.Removed) > 0 || len(n.ExcludedBy) > 0 || len(n.Short) == 0 || !facts.NodeReady(n.Node) {
+			continue
+		}
+		for _, p := range c.PodsOn(n.Name) {
+			if at := p.DeletionTimestamp; at != nil && c.Now.Sub(at.Time) > 5*slow && !facts.Ended(p) {
+				stuck = append(stuck, p)
+			}
+		}
+	}
+	if len(stuck) == 0 {
+		return nil
+	}
+	slices.SortFunc(stuck, func(a, b *corev1.Pod) int { return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name) })
+	p, gone := stuck[0], &edit.Edit{Side: edit.Cluster, Text: "have pods go that were deleted"}
+	for _, q := range stuck {
+		gone.Gone = append(gone.Gone, q)
+	}
+	f := check.Finding{
+		Fit: true, Layer: check.L2, Stage: check.Place, Probe: gone,
+		Message:  fmt.Sprintf("pod %s/%s on node %s should have gone %s ago, and holds what the pod asks for", p.Namespace, p.Name, p.Spec.NodeName, wording.Minutes(c.Now.Sub(p.DeletionTimestamp.Time))),
+		Evidence: []facts.Evidence{{Object: facts.RefTo(p).In(), Field: "metadata.deletionTimestamp", Value: p.DeletionTimestamp.UTC().Format(time.RFC3339)}},
+		Advice:   fmt.Sprintf("Look at the kubelet of node %s, which has not ended the pod.", p.Spec.NodeName),
+	}
+	if len(stuck) > 1 {
+		f.Message = fmt.Sprintf("%d pods, such as %s/%s on node %s, should have gone %s ago, and hold what the pod asks for", len(stuck), p.Namespace, p.Name, p.Spec.NodeName, wording.Minutes(c.Now.Sub(p.DeletionTimestamp.Time)))
+	}
+	if len(p.Finalizers) > 0 {
+		f.Message += "; finalizer " + strings.Join(p.Finalizers, ", ") + " keeps it"
+		f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(p).In(), Field: "metadata.finalizers", Value: strings.Join(p.Finalizers, ", ")})
+		f.Edits = []edit.Edit{unfinalized(p)}
+	}
+	return []check.Finding{f}
+}
+
+// unfinalized takes the pod's finalizers away.
+func unfinalized(p *corev1.Pod) edit.Edit {
+	return edit.Edit{
+		Side: edit.Cluster, Text: fmt.Sprintf("remove the finalizers of pod %s", p.Name), Gone: []facts.Object{p}, Cost: 5,
+		Command: fmt.Sprintf(`kubectl patch pod %s -n %s --type=merge -p '{"metadata":{"finalizers":null}}'`, p.Name, p.Namespace),
+		Assumes: "who set the finalizer has nothing left to do",
+	}
 }

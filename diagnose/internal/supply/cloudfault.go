@@ -13,14 +13,16 @@ const (
 	CloudNoQuota    cloudFault = "quota"    // the account may not have more
 	CloudReserved   cloudFault = "reserved" // the reservation is used up
 	CloudNoMachine  cloudFault = "machine"  // it did, and no node came of it in time
+	CloudRefused    cloudFault = "refused"  // it did not, for a reason that none of these words tells
 	cloudOther      cloudFault = ""
 )
 
 // The codes and words of clouds. Codes decide: the rest of such messages is nearly the same.
 var (
-	cloudQuotaCodes    = regexp.MustCompile(`(?i)v?cpu-?LimitExceeded|InstanceLimitExceeded|MaxSpotInstanceCountExceeded|SpotQuotaExceeded|FleetQuotaExceeded|MaxFleetCountExceeded|QUOTA_?EXCEEDED|exceeding approved .*quota|quota (was |has been )?exceeded`)
+	cloudQuotaCodes    = regexp.MustCompile(`(?i)v?cpu-?LimitExceeded|InstanceLimitExceeded|MaxSpotInstanceCountExceeded|SpotQuotaExceeded|FleetQuotaExceeded|MaxFleetCountExceeded|QUOTA_?EXCEEDED|exceeding approved .*quota|quota (was |has been )?exceeded|exceeded quota|quotas? .*exceeded`)
 	cloudStockoutCodes = regexp.MustCompile(`(?i)InsufficientInstanceCapacity|UnfulfillableCapacity|InsufficientReservedInstanceCapacity|[A-Z_]*RESOURCE_POOL_EXHAUSTED[A-Z_]*|stockout|INSUFFICIENT_CAPACITY|\w*AllocationFailed|OverconstrainedAllocationRequest|OverconstrainedZonalAllocationRequest|SkuNotAvailable|out of resources|out of capacity`)
 	cloudReservedCodes = regexp.MustCompile(`ReservationCapacityExceeded`)
+	cloudNone          = regexp.MustCompile(`(?i)insufficient[ _]?capacity\w*`) // said with every code, so it counts without one
 	cloudWait          = regexp.MustCompile(`(?i)^timeout$|timed out`)
 )
 
@@ -34,6 +36,9 @@ func cloudFaultOf(text string) (fault cloudFault, code string) {
 		if m := kind.words.FindStringIndex(text); m != nil && m[0] < at {
 			fault, code, at = kind.fault, text[m[0]:m[1]], m[0]
 		}
+	}
+	if m := cloudNone.FindString(text); fault == cloudOther && m != "" {
+		return CloudNoCapacity, m
 	}
 	return fault, code
 }

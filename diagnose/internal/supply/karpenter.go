@@ -252,7 +252,7 @@ func KarpenterUnready(p *karpenter.Pool) (string, []facts.Evidence) {
 	class := dialect.Text(ref, "kind") + " " + dialect.Text(ref, "name")
 	if p.Class != nil {
 		if dialect.IsTrue(p.Class, "Ready") || dialect.ConditionOf(p.Class, "Ready") == nil {
-			return "", nil
+			return karpenterInvalid(p)
 		}
 		for _, at := range dialect.Items(p.Class.Object, "status", "conditions") {
 			kind := dialect.Text(at, "type")
@@ -263,12 +263,26 @@ func KarpenterUnready(p *karpenter.Pool) (string, []facts.Evidence) {
 		if r := dialect.ConditionOf(p.Class, "Ready"); r.Status == "False" {
 			return fmt.Sprintf("%s is not ready: %s", class, CloudText(cmp.Or(r.Message, r.Reason))), karpenterShows(p.Class, "Ready")
 		}
-		return "", nil
+		return karpenterInvalid(p)
 	}
 	if r := dialect.ConditionOf(p.Unstructured, "NodeClassReady"); r != nil && r.Status == "False" {
 		return fmt.Sprintf("%s is not ready: %s", class, CloudText(cmp.Or(r.Message, r.Reason))), karpenterShows(p.Unstructured, "NodeClassReady")
 	}
-	return "", nil
+	return karpenterInvalid(p)
+}
+
+// karpenterInvalid is what is wrong with the pool by its own conditions: of several, the one that says more than Ready.
+func karpenterInvalid(p *karpenter.Pool) (string, []facts.Evidence) {
+	var found *facts.Condition
+	for _, k := range facts.ConditionsOf(p.Unstructured) {
+		if k.Status == "False" && k.Type != "NodeRegistrationHealthy" && k.Type != "NodeClassReady" && (found == nil || found.Type == "Ready") {
+			found = &k
+		}
+	}
+	if found == nil {
+		return "", nil
+	}
+	return fmt.Sprintf("its own %s is False: %s", found.Type, CloudText(cmp.Or(found.Message, found.Reason))), karpenterShows(p.Unstructured, found.Type)
 }
 
 func karpenterShows(u *unstructured.Unstructured, kind string) []facts.Evidence {

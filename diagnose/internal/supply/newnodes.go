@@ -3,6 +3,7 @@ package supply
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -196,14 +197,19 @@ func autoscalerFails(c *check.Case, s *AutoscalerSource) (AutoscalerFault, bool)
 func KarpenterFailure(c *check.Case, p *karpenter.Pool) (AutoscalerFault, bool) {
 	for _, claim := range p.Claims {
 		if l := dialect.ConditionOf(claim, "Launched"); l != nil && l.Status != "True" && machineForPod(c, claim.GetName(), claim, l.Message) {
-			if fault, code := cloudFaultOf(l.Reason + ": " + l.Message); fault != cloudOther {
-				return AutoscalerFault{fault, code, l.Message, []facts.Evidence{{Object: facts.RefTo(claim).In(), Field: `status.conditions[type="Launched"].message`, Value: l.Message}}}, true
+			fault, code := cloudFaultOf(l.Reason + ": " + l.Message)
+			if fault == cloudOther && (l.Status == "False" || l.Reason != "" && !karpenterAwaits[l.Reason]) {
+				fault, code = CloudRefused, l.Reason
+			}
+			if fault != cloudOther {
+				return AutoscalerFault{fault, code, l.Message, []facts.Evidence{{Object: facts.RefTo(claim).In(), Field: `status.conditions[type="Launched"].message`, Value: cmp.Or(l.Message, l.Reason)}}}, true
 			}
 		}
 	}
 	for _, e := range autoscaling(c.Facts).launches {
 		at := facts.EventTime(e)
-		if e.Reason != "InsufficientCapacityError" || !p.Claimed(e.InvolvedObject.Name) || c.Now.Sub(at) > autoscalerRecent || launchedSince(p, at) {
+		stock := e.Reason == "InsufficientCapacityError"
+		if !stock && !launchWords.MatchString(e.Reason) || !p.Claimed(e.InvolvedObject.Name) || c.Now.Sub(at) > autoscalerRecent || launchedSince(p, at) {
 			continue
 		}
 		if !machineForPod(c, e.InvolvedObject.Name, nil, e.Message) {
@@ -212,13 +218,22 @@ func KarpenterFailure(c *check.Case, p *karpenter.Pool) (AutoscalerFault, bool) 
 		_, text, _ := strings.Cut(e.Message, " event: ")
 		text = cmp.Or(text, e.Message)
 		fault, code := cloudFaultOf(text)
-		if fault == cloudOther || fault == CloudNoMachine {
+		switch {
+		case stock && (fault == cloudOther || fault == CloudNoMachine):
 			fault, code = CloudNoCapacity, e.Reason
+		case fault == cloudOther:
+			fault, code = CloudRefused, e.Reason
 		}
 		return AutoscalerFault{fault, code, text, []facts.Evidence{{Object: "nodeclaim/" + e.InvolvedObject.Name, Field: "events[reason=" + e.Reason + "]", Value: e.Message}}}, true
 	}
 	return AutoscalerFault{}, false
 }
+
+// karpenterAwaits are reasons of a NodeClaim for which the provider has not been asked yet.
+var karpenterAwaits = map[string]bool{"AwaitingReconciliation": true, "Unknown": true}
+
+// launchWords are in the reasons of events about claims that got no machine.
+var launchWords = regexp.MustCompile(`(?i)launch.*(fail|error)|(fail|error).*launch|createerror|failedcreate`)
 
 // machineForPod says whether the machine that a NodeClaim asked for could be for the pod: a pool that names no machines
 // asks for all kinds, and that one kind is not to be had tells nothing of another. It goes by the machines that the
@@ -281,6 +296,9 @@ func AutoscalerFailure(c *check.Case, g *clusterautoscaler.Group) (AutoscalerFau
 		if fault, code := cloudFaultOf(e.Message); fault != cloudOther {
 			return AutoscalerFault{fault, code, e.Message, []facts.Evidence{shown}}, true
 		}
+	}
+	if text := cmp.Or(g.ErrorMessage, g.ErrorCode); text != "" {
+		return AutoscalerFault{CloudRefused, cmp.Or(g.ErrorCode, "Backoff"), text, []facts.Evidence{status}}, true
 	}
 	return AutoscalerFault{}, false
 }

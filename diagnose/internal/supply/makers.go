@@ -1,0 +1,178 @@
+package supply
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+	"github.com/berth-dev/berth/kube/dialect"
+	"github.com/berth-dev/berth/kube/dialect/karpenter"
+)
+
+// makerGroups are the API groups of projects that make nodes. What their objects report is about machines.
+var makerGroups = regexp.MustCompile(`(^|\.)(karpenter\.sh|karpenter\.[a-z0-9.-]+|cluster\.x-k8s\.io|machine\.openshift\.io|metal3\.io|gardener\.cloud|eks\.amazonaws\.com|compute\.cnrm\.cloud\.google\.com|container\.cnrm\.cloud\.google\.com|hypershift\.openshift\.io)$`)
+
+// Reported is a fault of an object of those who make nodes.
+type Reported struct {
+	Text     string
+	Fault    cloudFault
+	Evidence facts.Evidence
+}
+
+// ReportedByMakers are faults that objects of those who make nodes report, of kinds that no other check reads, as far as the
+// objects have to do with nodes for the pod: they name its device, a machine with GPUs, a label that it asks for, or the pool of
+// a node that it could use.
+func ReportedByMakers(c *check.Case) []Reported {
+	words := namesOf(c)
+	var out []Reported
+	for _, kind := range sortedKinds(c.Facts) {
+		for _, u := range c.Foreign[kind] {
+			group := u.GroupVersionKind().Group
+			if !makerGroups.MatchString(group) || u.GetDeletionTimestamp() != nil || !concerns(u, words) {
+				continue
+			}
+			if k, ok := faultOf(u); ok {
+				fault, _ := cloudFaultOf(k.Reason + ": " + k.Message)
+				out = append(out, Reported{
+					Text:     fmt.Sprintf("%s reports that %s is %s: %s", facts.RefTo(u), k.Type, k.Status, CloudText(cmp.Or(k.Message, k.Reason))),
+					Fault:    fault,
+					Evidence: facts.Evidence{Object: facts.RefTo(u).In(), Field: k.Field, Value: cmp.Or(k.Message, k.Reason, k.Status)},
+				})
+			}
+		}
+	}
+	return out
+}
+
+// faultOf is the first fault of the object. Launching, registering and pools' own conditions have checks of their own.
+func faultOf(u *unstructured.Unstructured) (facts.Condition, bool) {
+	for _, k := range facts.ConditionsOf(u) {
+		own := u.GetKind() == "NodeClaim" && (k.Type == "Launched" || k.Type == "Registered" || k.Type == "Initialized" || k.Type == "Ready") || u.GetKind() == "NodePool"
+		if k.Bad() && k.Status != "Unknown" && !own && !strings.HasSuffix(u.GetKind(), "NodeClass") {
+			return k, true
+		}
+	}
+	return facts.Condition{}, false
+}
+
+func sortedKinds(f *facts.Facts) []string {
+	var out []string
+	for k := range f.Foreign {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// namesOf are the words that tie an object of a node's maker to the pod.
+func namesOf(c *check.Case) map[string]bool {
+	out := make(map[string]bool)
+	if device, _ := podspec.Device(c.Pod); device != "" {
+		out[device] = true
+	}
+	for _, v := range c.Pod.Spec.NodeSelector {
+		out[v] = true
+	}
+	if c.Fit != nil {
+		for _, n := range c.Fit.Nodes {
+			if len(n.Removed) == 0 && len(n.ExcludedBy) == 0 {
+				out[n.Name] = true
+				out[n.Labels[karpenter.PoolLabel]] = true
+			}
+		}
+	}
+	delete(out, "")
+	delete(out, "true")
+	return out
+}
+
+// concerns says whether the object's own words have one of the words in them, or a machine with GPUs where the pod asks for one.
+func concerns(u *unstructured.Unstructured, words map[string]bool) bool {
+	found := false
+	var look func(at any, depth int)
+	look = func(at any, depth int) {
+		if found || depth > 8 {
+			return
+		}
+		switch at := at.(type) {
+		case string:
+			found = words[at] || karpenter.HasGPU(at)
+		case []any:
+			for _, v := range at {
+				look(v, depth+1)
+			}
+		case map[string]any:
+			//archtest:any-order it says whether any of them is one of the words
+			for k, v := range at {
+				found = found || words[k]
+				look(v, depth+1)
+			}
+		}
+	}
+	look(u.Object["spec"], 0)
+	look(dialect.Text(u.Object, "status", "nodeName"), 0)
+	look(dialect.Text(u.Object, "status", "nodeRef", "name"), 0)
+	//archtest:any-order as above
+	for _, v := range u.GetLabels() {
+		look(v, 0)
+	}
+	return found
+}
+
+// MakerDown says that whoever makes nodes does not run itself, by its Deployment or its lease; "" where it does, or nobody can tell.
+func MakerDown(c *check.Case) (string, []facts.Evidence) {
+	name := "cluster-autoscaler"
+	if len(KarpenterPools(c.Facts)) > 0 {
+		name = "karpenter"
+	} else if len(AutoscalerGroups(c.Facts)) == 0 {
+		return "", nil
+	}
+	for _, d := range c.Deployments {
+		if strings.Contains(d.Name, name) && d.Status.AvailableReplicas == 0 && (d.Spec.Replicas == nil || *d.Spec.Replicas > 0) && c.Now.Sub(d.CreationTimestamp.Time) > autoscalerSlow {
+			return fmt.Sprintf("%s in namespace %s, which makes nodes, has no pod that is available", facts.RefTo(d), d.Namespace),
+				[]facts.Evidence{{Object: facts.RefTo(d).In(), Field: "status.availableReplicas", Value: "0"}}
+		}
+		if strings.Contains(d.Name, name) && d.Spec.Replicas != nil && *d.Spec.Replicas == 0 {
+			return fmt.Sprintf("%s in namespace %s, which makes nodes, is scaled to 0", facts.RefTo(d), d.Namespace),
+				[]facts.Evidence{{Object: facts.RefTo(d).In(), Field: "spec.replicas", Value: "0"}}
+		}
+	}
+	for _, l := range c.Leases {
+		if strings.Contains(l.Name, name) && l.Spec.RenewTime != nil && c.Now.Sub(l.Spec.RenewTime.Time) > autoscalerSlow {
+			return fmt.Sprintf("whoever makes nodes has not renewed lease %s/%s since %s", l.Namespace, l.Name, wording.Minutes(c.Now.Sub(l.Spec.RenewTime.Time))),
+				[]facts.Evidence{{Object: facts.RefTo(l).In(), Field: "spec.renewTime", Value: l.Spec.RenewTime.UTC().Format(time.RFC3339)}}
+		}
+	}
+	return "", nil
+}
+
+// MakerSilent says that a source could make a node for the pod, has had the time for it, and says nothing; "" otherwise.
+func MakerSilent(c *check.Case) (string, *AutoscalerSource) {
+	if !c.Exists || c.Age() < KarpenterLaunches || KarpenterSaid(c) != nil || AutoscalerSaid(c) != nil {
+		return "", nil
+	}
+	for _, s := range AutoscalerSources(c) {
+		if s.Pool == nil || !AutoscalerWilling(c, s) || slices.ContainsFunc(s.Pool.Claims, func(u *unstructured.Unstructured) bool { return !dialect.IsTrue(u, "Initialized") }) {
+			continue
+		}
+		return fmt.Sprintf("%s may make a node for the pod, which waits since %s, and has made none; Karpenter says nothing of it", s, wording.Minutes(c.Age())), s
+	}
+	return "", nil
+}
+
+// Makes is a node as the pod wishes it, made by nobody in particular.
+func Makes(c *check.Case) *AutoscalerSource { return &AutoscalerSource{Like: AutoscalerWished(c)} }
+
+// AutoscalerGaveUp says whether the autoscaler tried to make nodes for the pod and could not: nobody else adds one just so.
+func AutoscalerGaveUp(c *check.Case) bool {
+	return AutoscalerSaid(c).Refused("in backoff after failed scale-up") > 0
+}
