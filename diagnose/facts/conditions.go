@@ -97,9 +97,36 @@ func foreignConditions(u *unstructured.Unstructured) []Condition {
 			out = append(out, Condition{Type: kind, Status: value, Reason: text(m, "reason"), Message: text(m, "message"), Since: since, Field: "status." + list + "[" + kind + "]"})
 		}
 	}
-	for _, key := range []string{"phase", "state", "health"} {
-		if word := text(status, key); badWord.MatchString(word) {
+	for _, key := range sortedKeys(status) {
+		if word := text(status, key); stateField.MatchString(key) && badWord.MatchString(word) {
 			out = append(out, Condition{Type: key + " " + word, Status: string(metav1.ConditionTrue), Reason: text(status, "reason"), Message: text(status, "message"), Field: "status." + key})
+		}
+	}
+	return append(out, outspoken(status)...)
+}
+
+// stateField is a field in which an object says in a word how it is: phase, state, jobDeploymentStatus.
+var stateField = regexp.MustCompile(`(?i)(phase|state|status|health)$`)
+
+// errorField is how objects that have no conditions say what went wrong, and readyField that they are not there yet.
+var (
+	errorField = regexp.MustCompile(`^(error|lastError|errorMessage|failureMessage|failureReason|lastErrorMessage)$`)
+	readyField = regexp.MustCompile(`^(ready|readyToUse|isReady|available|healthy)$`)
+)
+
+// outspoken reads fields of a status as conditions: an error with its message, and a plain "ready: false".
+func outspoken(status map[string]any) []Condition {
+	var out []Condition
+	for _, key := range sortedKeys(status) {
+		said := text(status, key)
+		if m, ok := status[key].(map[string]any); ok {
+			said = text(m, "message")
+		}
+		switch {
+		case errorField.MatchString(key) && said != "":
+			out = append(out, Condition{Type: key, Status: string(metav1.ConditionTrue), Message: said, Field: "status." + key})
+		case readyField.MatchString(key) && status[key] == false:
+			out = append(out, Condition{Type: key, Status: string(metav1.ConditionFalse), Field: "status." + key})
 		}
 	}
 	return out

@@ -107,7 +107,7 @@ func Unadvertised(f *facts.Facts, device string) bool {
 				if !strings.Contains(string(other), "/") || q.IsZero() {
 					continue
 				}
-				if v, m := deviceName(string(other)); string(other) == device || v == vendor || m == name {
+				if v, m := deviceName(string(other)); string(other) == device || v == vendor || m == name && !(makers[v] && makers[vendor]) {
 					return false
 				}
 			}
@@ -120,6 +120,9 @@ func Unadvertised(f *facts.Facts, device string) bool {
 	}
 	return true
 }
+
+// makers of GPUs: the device of one is not another's.
+var makers = map[string]bool{"nvidia": true, "amd": true, "intel": true, "habana": true, "huawei": true, "cambricon": true}
 
 // deviceName is who makes the device, by the first part of its domain, and what it is called.
 func deviceName(device string) (vendor, name string) {

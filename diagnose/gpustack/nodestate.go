@@ -130,7 +130,7 @@ func declaredStartupTaints(f *facts.Facts) (keys []string) {
 	return slices.DeleteFunc(keys, func(key string) bool { return key == "" })
 }
 
-var quarantineWords = regexp.MustCompile(`(?i)quarantin|nvsentinel|unhealthy|(^|[^a-z])(xid|repair|broken|faulty?|degraded|suspect|maintenance)([^a-z]|$)`)
+var quarantineWords = regexp.MustCompile(`(?i)quarantin|nvsentinel|unhealthy|(^|[^a-z])(xid|repair|broken|faulty?|degraded|suspect|maintenance|health|failed|failure|sick)([^a-z]|$)`)
 
 // QuarantineTaint goes by words: every health system has its own names.
 func QuarantineTaint(key string) bool { return quarantineWords.MatchString(key) }

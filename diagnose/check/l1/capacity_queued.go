@@ -24,7 +24,11 @@ var capacityQueuedCheck = check.Check{
 
 func capacityQueued(c *check.Case) []check.Finding {
 	if v := queue.Kueue(c); v != nil && v.Cause == "capacity-queued" {
-		return []check.Finding{capacityQueuedAt(c, queue.ProvisioningOf(c.Facts, v.Work), fmt.Sprintf("Workload %s has its quota and waits for machines", v.Work.GetName()), v.Message)}
+		message := fmt.Sprintf("Workload %s has its quota and waits for machines", v.Work.GetName())
+		if !dialect.IsTrue(v.Work, "QuotaReserved") {
+			message = fmt.Sprintf("Workload %s was put back, as machines did not come for it", v.Work.GetName())
+		}
+		return []check.Finding{capacityQueuedAt(c, queue.ProvisioningOf(c.Facts, v.Work), message, v.Message)}
 	}
 	if !c.Waits() {
 		return nil
@@ -32,7 +36,7 @@ func capacityQueued(c *check.Case) []check.Finding {
 	for _, key := range []string{"autoscaling.x-k8s.io/consume-provisioning-request", "cluster-autoscaler.kubernetes.io/consume-provisioning-request"} {
 		if name := c.Pod.Annotations[key]; name != "" {
 			u := c.ForeignNamed("ProvisioningRequest.autoscaling.x-k8s.io", c.Pod.Namespace, name)
-			if u != nil && !dialect.IsTrue(u, "Provisioned") {
+			if u != nil && (!dialect.IsTrue(u, "Provisioned") || provisioningOver(u) != "") {
 				return []check.Finding{capacityQueuedAt(c, u, "the pod waits for machines", "")}
 			}
 		}
@@ -57,6 +61,9 @@ func capacityQueuedAt(c *check.Case, u *unstructured.Unstructured, message, said
 	if dialect.IsTrue(u, "Failed") {
 		state, what = "failed", dialect.ConditionOf(u, "Failed")
 	}
+	if over := provisioningOver(u); over != "" {
+		state, what = "over ("+over+")", dialect.ConditionOf(u, over)
+	}
 	found.Message += fmt.Sprintf(": ProvisioningRequest %s of class %s is %s", u.GetName(), class, state)
 	if what != nil && what.Message != "" {
 		found.Message += ": " + strings.TrimSuffix(what.Message, ".")
@@ -65,4 +72,14 @@ func capacityQueuedAt(c *check.Case, u *unstructured.Unstructured, message, said
 		found.Evidence = []facts.Evidence{{Object: facts.RefTo(u).In(), Field: "status.conditions", Value: cmp.Or(what.Reason, state)}}
 	}
 	return found
+}
+
+// provisioningOver is the condition by which what was provisioned is not there any more; "" for none.
+func provisioningOver(u *unstructured.Unstructured) string {
+	for _, kind := range []string{"BookingExpired", "CapacityRevoked"} {
+		if dialect.IsTrue(u, kind) {
+			return kind
+		}
+	}
+	return ""
 }

@@ -44,6 +44,11 @@ func stranded(c *check.Case) []check.Finding {
 	if len(nodes) > 1 {
 		out.Message = fmt.Sprintf("%s %s enough %s free and too little of something else: %s, which is nearest, is short of %s by %s", wording.Number(len(nodes), "node"), wording.InNumber(len(nodes), "has", "have"), device, n.Name, first.Resource, why.Quantity(first.Resource, first.By))
 	}
+	if len(n.Short) == 1 && first.Resource == string(corev1.ResourcePods) {
+		out.Owner = check.Platform
+		out.Message = fmt.Sprintf("node %s has GPUs free, and as many pods as it may have: %s", n.Name, n.Status.Allocatable.Pods().String())
+		out.Advice = "Move pods that need no GPUs off the node, or have its kubelet take more pods (maxPods)."
+	}
 	for _, s := range n.Short {
 		out.Evidence = append(out.Evidence, facts.Evidence{Object: "node/" + n.Name, Field: fmt.Sprintf("status.allocatable[%q], less what its pods request", s.Resource), Value: why.Quantity(s.Resource, podspec.Requested(c.Pod, s.Resource)-s.By)})
 	}

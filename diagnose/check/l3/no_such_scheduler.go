@@ -71,7 +71,7 @@ func spokenOf(c *check.Case) bool {
 			return true
 		}
 	}
-	return c.Exists && len(c.EventsOf(c.Pod, "FailedScheduling", "Scheduled", "Preempted", "WaitingOnPermit")) > 0
+	return c.Exists && (len(c.EventsOf(c.Pod, "FailedScheduling", "Scheduled", "Preempted", "WaitingOnPermit")) > 0 || c.HeardFrom(c.Pod.Spec.SchedulerName, c.Pod))
 }
 
 // otherSchedulers offers those that run: the one that may have been meant first.

@@ -1,6 +1,7 @@
 package l3
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -94,8 +95,15 @@ func volumeApart(c *check.Case, v *place.PodVolume, pv *corev1.PersistentVolume,
 		},
 		Probe: &edit.Edit{Side: edit.Cluster, Text: "move volume " + pv.Name, Set: []facts.Object{anywhere}},
 	}
-	if unlabelled(lost, key) && len(values) > 0 {
-		return volumeNowhere(c, found, pv, lost, key, values[0])
+	if len(values) > 0 && unlabelled(lost, key) {
+		found.Message = fmt.Sprintf("volume %s can be reached from nodes with %s=%s; %s would hold the pod, such as %s, and %s not have the label %s at all",
+			pv.Name, key, values[0], wording.NodesInWords(len(lost)), lost[0].Name, wording.InNumber(len(lost), "does", "do"), key)
+		return volumeNowhere(c, found, lost, key, values[0])
+	}
+	if n := movedSince(v.Claim, lost, key); n != nil && len(values) > 0 {
+		found.Message = fmt.Sprintf("volume %s of claim %s was made for node %s, in %s: the node now has %s=%s",
+			pv.Name, v.Name, n.Name, where, key, n.Labels[key])
+		return volumeNowhere(c, found, lost, key, values[0])
 	}
 	if key != "" && key != corev1.LabelHostname && len(values) > 0 {
 		found.Edits = append(found.Edits, edit.Edit{Side: edit.Cluster, Cost: 9, Text: fmt.Sprintf("add a node like %s in %s %s", lost[0].Name, place.DomainWord(key), values[0]),
@@ -109,24 +117,37 @@ func unlabelled(nodes []*corev1.Node, key string) bool {
 	return key != "" && key != corev1.LabelHostname && !slices.ContainsFunc(nodes, func(n *corev1.Node) bool { return n.Labels[key] != "" })
 }
 
-// volumeNowhere is the finding about such nodes: whoever runs them has to say where they are.
-func volumeNowhere(c *check.Case, found check.Finding, pv *corev1.PersistentVolume, lost []*corev1.Node, key, value string) check.Finding {
+// movedSince is the node that the claim's volume was made for, where that is another place by now: nodes do not move, and somebody
+// changed its label. nil where it did not, or nobody knows.
+func movedSince(claim *corev1.PersistentVolumeClaim, lost []*corev1.Node, key string) *corev1.Node {
+	name := claim.Annotations["volume.kubernetes.io/selected-node"]
+	i := slices.IndexFunc(lost, func(n *corev1.Node) bool { return n.Name == name })
+	if i < 0 || key == "" || key == corev1.LabelHostname {
+		return nil
+	}
+	return lost[i]
+}
+
+// volumeNowhere is the finding about nodes that do not say where they are, or say it wrong: whoever runs them has to correct that.
+func volumeNowhere(c *check.Case, found check.Finding, lost []*corev1.Node, key, value string) check.Finding {
 	found.Owner = check.Platform
-	found.Message = fmt.Sprintf("volume %s can be reached from nodes with %s=%s; %s would hold the pod, such as %s, and %s not have the label %s at all",
-		pv.Name, key, value, wording.NodesInWords(len(lost)), lost[0].Name, wording.InNumber(len(lost), "does", "do"), key)
 	labelled := edit.Edit{Side: edit.Cluster, Cost: edit.CostSmall, Assumes: "the nodes are in " + place.DomainWord(key) + " " + value}
 	var names []string
 	for _, n := range lost {
-		found.Evidence = append(found.Evidence, facts.Evidence{Object: facts.RefTo(n).In(), Field: fmt.Sprintf("metadata.labels[%q]", key), Value: "absent"})
+		found.Evidence = append(found.Evidence, facts.Evidence{Object: facts.RefTo(n).In(), Field: fmt.Sprintf("metadata.labels[%q]", key), Value: cmp.Or(n.Labels[key], "absent")})
 		labelled.Set = append(labelled.Set, gpustack.ChangedNode(n, func(n *corev1.Node) { n.Labels = gpustack.WithLabel(n.Labels, key, value) }))
 		names = append(names, n.Name)
 	}
 	labelled.Text = fmt.Sprintf("give %s the label %s=%s", wording.AtMost(3, names), key, value)
-	labelled.Command = fmt.Sprintf("kubectl label node %s %s=%s", strings.Join(names, " "), key, value)
+	labelled.Command = fmt.Sprintf("kubectl label node %s %s=%s --overwrite", strings.Join(names, " "), key, value)
 	if p, patch, ok := place.PlacePatch(c.Facts, lost, key, value); ok {
-		labelled.Text = fmt.Sprintf("give pool %s %s %s: its nodes have no label %s", p.GetName(), place.DomainWord(key), value, key)
+		had := "no label " + key
+		if v := lost[0].Labels[key]; v != "" {
+			had = key + "=" + v
+		}
+		labelled.Text = fmt.Sprintf("give pool %s %s %s: its nodes have %s", p.GetName(), place.DomainWord(key), value, had)
 		labelled.Command = edit.PatchLine(p, "merge", patch)
-		found.Evidence = append([]facts.Evidence{{Object: "pool/" + p.GetName(), Field: "spec.topology." + place.DomainWord(key), Value: "absent"}}, found.Evidence...)
+		found.Evidence = append([]facts.Evidence{{Object: "pool/" + p.GetName(), Field: "spec.topology." + place.DomainWord(key), Value: cmp.Or(lost[0].Labels[key], "absent")}}, found.Evidence...)
 	}
 	found.Edits = append([]edit.Edit{labelled}, found.Edits...)
 	return found

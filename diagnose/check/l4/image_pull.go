@@ -57,7 +57,7 @@ func unpulled(c *check.Case, k *life.Container, w *corev1.ContainerStateWaiting)
 		}
 	}
 	what, owner := pullFailure(w.Reason, text)
-	if owner == check.ML && what == denied {
+	if owner == check.ML && (what == denied || what == deniedOrNone) {
 		if lost := c.EventsOf(c.Pod, "FailedToRetrieveImagePullSecret"); len(lost) > 0 {
 			secret := lostSecrets(c, lost[0])
 			owner, what = check.User, fmt.Sprintf("the registry denies access, and pull secret %s, which spec.imagePullSecrets names, is not in namespace %s", secret, c.Pod.Namespace)

@@ -10,6 +10,7 @@ import (
 const (
 	otherPlatform = "it was not built for the node's architecture"
 	denied        = "the registry denies access: a pull secret is missing or wrong"
+	deniedOrNone  = "it does not exist, or may not be read without a pull secret"
 )
 
 // pullFailure says in words why an image does not come, and whose it is.
@@ -30,7 +31,7 @@ func pullFailure(reason, text string) (what string, owner check.Owner) {
 	case reason == "RegistryUnavailable", wording.Mentions(text, "connection refused", "i/o timeout", "no such host", "tls handshake", "x509:", "server misbehaving", "deadline exceeded", "unexpected eof", "connection reset", "no route to host", "service unavailable", "bad gateway", "internal server error"):
 		return "the registry does not answer", check.Platform
 	case wording.Mentions(text, "pull access denied", "repository does not exist"):
-		return "it does not exist, or may not be read without a pull secret", check.ML
+		return deniedOrNone, check.ML
 	case wording.Mentions(text, "401", "403", "unauthorized", "authentication required", "denied", "insufficient_scope", "forbidden"):
 		return denied, check.ML
 	case wording.Mentions(text, "not found", "manifest unknown", "name unknown", "notfound", "does not exist"):

@@ -261,12 +261,43 @@ func berthName(o facts.Object) string {
 // berthElsewhere charges the work to other queues, those with the most alike names first. The engine says which help.
 func berthElsewhere(c *check.Case, name string) []edit.Edit {
 	var out []edit.Edit
-	for _, other := range spelling.ByLikeness(name, c.ForeignNames(berthQueues, "")) {
+	others := spelling.ByLikeness(name, c.ForeignNames(berthQueues, ""))
+	standing := make(map[string]int, len(others))
+	for _, other := range others {
+		standing[other] = choosing(c, c.ForeignNamed(berthQueues, "", other))
+	}
+	others = slices.DeleteFunc(others, func(other string) bool { return standing[other] == shut })
+	slices.SortStableFunc(others, func(a, b string) int { return cmp.Compare(standing[a], standing[b]) })
+	for _, other := range others {
 		if other != name && len(out) < 3 {
 			out = append(out, BerthRekey(c, berthQueueKey, berthQueueKey, other, fmt.Sprintf("name queue %s instead of %s", other, name)))
 		}
 	}
 	return out
+}
+
+// How a queue is open to the pod's namespace.
+const (
+	chosen = iota // its selector chooses the namespace
+	toAll         // it has no selector, or one that chooses every namespace
+	shut
+)
+
+// choosing says how the queue is open to the pod's namespace, as far as that can be seen.
+func choosing(c *check.Case, queue *unstructured.Unstructured) int {
+	at := slices.IndexFunc(c.Namespaces, func(n *corev1.Namespace) bool { return n.Name == c.Pod.Namespace })
+	var selector metav1.LabelSelector
+	if queue == nil || at < 0 || !dialect.Decode(dialect.Value(queue.Object, "spec", "namespaceSelector"), &selector) {
+		return toAll
+	}
+	s, err := metav1.LabelSelectorAsSelector(&selector)
+	switch {
+	case err != nil || s.Empty():
+		return toAll
+	case s.Matches(labels.Set(c.Namespaces[at].Labels)):
+		return chosen
+	}
+	return shut
 }
 
 func berthEvidence(c *check.Case, name string) []facts.Evidence {
@@ -321,6 +352,11 @@ func AdmitNamespace(c *check.Case, queue *unstructured.Unstructured) (edit.Edit,
 	var selector metav1.LabelSelector
 	if at < 0 || !dialect.Decode(dialect.Value(queue.Object, "spec", "namespaceSelector"), &selector) {
 		return edit.Edit{}, false
+	}
+	for _, other := range c.Foreign[queue.GetKind()+"."+queue.GroupVersionKind().Group] {
+		if other.GetName() != queue.GetName() && choosing(c, other) == chosen {
+			return edit.Edit{}, false // the namespace is another queue's, and labelled so
+		}
 	}
 	n := c.Namespaces[at].DeepCopy()
 	var words []string

@@ -150,6 +150,9 @@ func kueueCause(c *check.Case, v *KueueView) why.Cause {
 	if dialect.IsTrue(v.Work, "QuotaReserved") {
 		return kueueChecks(c, v)
 	}
+	if kueueLostMachines(c, v) {
+		return "capacity-queued"
+	}
 	if s := dialect.ConditionOf(v.Work, "QuotaReserved"); s != nil && !kueueEdited(c, v) {
 		_, v.Message, _ = kueueAfter(s.Message, "couldn't assign flavors to pod set ")
 		cause := kueueWords(s.Reason, s.Message)
@@ -265,6 +268,20 @@ func kueueChecks(c *check.Case, v *KueueView) why.Cause {
 		}
 	}
 	return "kueue-gated"
+}
+
+// kueueLostMachines says whether the work was put back because the machines that an admission check asked for did not come, and
+// its quota is free: it is machines that it waits for.
+func kueueLostMachines(c *check.Case, v *KueueView) bool {
+	for _, s := range dialect.Items(v.Work.Object, "status", "admissionChecks") {
+		state, message := dialect.Text(s, "state"), dialect.Text(s, "message")
+		again := state == "Retry" || state == "Rejected" || state == "Pending" && strings.Contains(message, "Previously:")
+		if again && kueueProvisions(c, dialect.Text(s, "name")) && kueueMeasure(c, v) {
+			v.Message = message
+			return true
+		}
+	}
+	return false
 }
 
 // kueueProvisions says whether the admission check asks an autoscaler for machines.

@@ -254,6 +254,9 @@ func selfOf(c *check.Case) *self {
 					if r := p.Spec.DataSourceRef; r != nil {
 						s.named[r.Name] = append(s.named[r.Name], "dataSourceRef "+r.Kind)
 					}
+					if r := p.Spec.DataSource; r != nil {
+						s.named[r.Name] = append(s.named[r.Name], "dataSource "+r.Kind)
+					}
 				}
 			}
 		case v.Secret != nil:
@@ -501,6 +504,9 @@ func owners(c *check.Case) []Sign {
 				s := event(c, o, e)
 				s.Young = c.Now.Sub(o.GetCreationTimestamp().Time) < life.Patience
 				s.Stands = e.Reason != "FailedCreate" // which says what the API server said, and is read as that
+				if r, ok := life.ReadRefusal(e.Message); ok {
+					s.Layer, s.Owner, s.Stage = check.L3, refusedBy(r), check.Create
+				}
 				own = append(own, s)
 				break
 			}
@@ -511,6 +517,19 @@ func owners(c *check.Case) []Sign {
 		out = append(out, own...)
 	}
 	return out
+}
+
+// refusedBy is who has to act where the API server refuses pods.
+func refusedBy(r life.Refusal) check.Owner {
+	switch r.By {
+	case life.ByBrokenWebhook, life.ByRights:
+		return check.Platform
+	case life.ByQuota:
+		return check.Scheduler
+	case life.ByWebhook, life.ByPolicy, life.ByPodSecurity, life.ByOther:
+		return check.Policy
+	}
+	return check.User
 }
 
 // goes is an owner that was deleted and is still there: it makes no pods any more, and its finalizers say who keeps it.

@@ -70,7 +70,7 @@ func withReasons(all []Sign) {
 			}
 			g.What += "; " + s.What
 			g.Reported, g.Young = true, g.Young && s.Young
-			if domain, _, _ := strings.Cut(g.Gate, "/"); placeOf(domain, "", "", "").layer == "" {
+			if domain, _, _ := strings.Cut(g.Gate, "/"); placeOf(domain, "", "", "").layer == "" && s.Layer != check.L4 {
 				g.Layer, g.Owner = s.Layer, s.Owner
 			}
 			break
@@ -121,7 +121,7 @@ func gates(c *check.Case) []Sign {
 			What:     fmt.Sprintf("scheduling gate %s keeps pod %s back%s", g.Name, c.Pod.Name, aged(c, c.Pod.CreationTimestamp.Time)),
 			Layer:    check.L3, Owner: check.Scheduler, Stage: check.Admit, Since: c.Pod.CreationTimestamp.Time, Stands: true, Gate: g.Name,
 		}
-		if place.layer != "" {
+		if place.layer != "" && place.layer != check.L4 { // a gate comes before the program, whoever opens it
 			s.Layer, s.Owner = place.layer, place.owner
 		}
 		opener, e := opener(c, g.Name)
@@ -286,6 +286,14 @@ func scheduler(c *check.Case) []Sign {
 		s.Evidence = seen[0]
 	}
 	said := spokenOf(c)
+	for _, e := range c.EventsNamed("Pod", c.Pod.Namespace, c.Pod.Name) {
+		if facts.Emitter(e) == name && e.Type == corev1.EventTypeWarning && e.Reason != "FailedScheduling" && c.Now.Sub(facts.EventTime(e)) < time.Hour {
+			s.Evidence, s.Since = life.Shown(e), facts.EventTime(e)
+			s.What = fmt.Sprintf("scheduler %s refuses pod %s%s", name, c.Pod.Name, saying(e.Reason, e.Message))
+			s.Advice = fmt.Sprintf("Ask who runs scheduler %s what the rule wants: nothing else says it.", name)
+			return []Sign{s}
+		}
+	}
 	switch {
 	case how == facts.SchedulerDead:
 		s.What, s.Since = fmt.Sprintf("scheduler %s, which pod %s names, does not run", name, c.Pod.Name), since
@@ -303,7 +311,7 @@ func scheduler(c *check.Case) []Sign {
 // spokenOf says whether a scheduler has said something of the pod.
 func spokenOf(c *check.Case) bool {
 	return slices.ContainsFunc(c.Pod.Status.Conditions, func(s corev1.PodCondition) bool { return s.Type == corev1.PodScheduled }) ||
-		len(c.EventsOf(c.Pod, "FailedScheduling", "Scheduled", "Preempted", "WaitingOnPermit")) > 0
+		len(c.EventsOf(c.Pod, "FailedScheduling", "Scheduled", "Preempted", "WaitingOnPermit")) > 0 || c.HeardFrom(c.Pod.Spec.SchedulerName, c.Pod)
 }
 
 // claims are the pod's claims, of volumes and of devices, that do not stand ready.
