@@ -168,6 +168,7 @@ func anySpec(t *rapid.T) engine.Spec {
 	}
 	if seldom(t, 3) {
 		s.Requests[0].Value, s.GPU, s.Claims = pick[int64](t, 0, 0, 1), engine.GPU{}, anyClaims(t)
+		s.Claimed = pick[int64](t, 0, 0, 142, 500)
 	} else if seldom(t, 2) {
 		s.Requests[0].Value, s.GPU, s.Part = 0, engine.GPU{Models: s.GPU.Models}, anyPart(t)
 	} else if seldom(t, 3) {

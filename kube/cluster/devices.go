@@ -323,7 +323,7 @@ func (f *Feed) claimDevices(m *member, v *engine.Pod) (missing []string) {
 		return nil // it stays unsupported
 	}
 	var asked convert.Asked
-	gpus := int64(0)
+	gpus, parts := int64(0), int64(0)
 	for _, named := range claims {
 		key := named.Key
 		c := d.claims[key]
@@ -332,7 +332,9 @@ func (f *Feed) claimDevices(m *member, v *engine.Pod) (missing []string) {
 			// While the pod waits, what an earlier start left of it is removed, and counts for nothing.
 			if c != nil && !m.waiting() {
 				v.Devices = append(v.Devices, convert.Holds(c)...)
-				gpus += max(0, d.gpusHeld(c)-v.Requests.Get(d.gpu))
+				held, of := d.gpusHeld(c)
+				gpus += max(0, held-v.Requests.Get(d.gpu))
+				parts += of
 			}
 		case c == nil:
 			missing = append(missing, "resource claim "+key+" does not exist")
@@ -341,7 +343,8 @@ func (f *Feed) claimDevices(m *member, v *engine.Pod) (missing []string) {
 		case c.Status.Allocation != nil:
 			v.Devices = append(v.Devices, convert.Holds(c)...)
 			if d.pays(m, key) {
-				gpus += d.gpusHeld(c)
+				held, of := d.gpusHeld(c)
+				gpus, parts = gpus+held, parts+of
 			}
 			if m.waiting() {
 				v.Nodes = f.reaching(c, v.Nodes)
@@ -371,7 +374,9 @@ func (f *Feed) claimDevices(m *member, v *engine.Pod) (missing []string) {
 		}
 		d.learn(&asked)
 		f.learnResources(stands)
-		gpus += max(0, d.gpusAsked(&asked)-counted)
+		whole, of := d.gpusAsked(&asked)
+		gpus += max(0, whole-counted)
+		parts += of
 	}
 	if len(asked.Claims.Requests) > 0 {
 		v.Claims = &asked.Claims
@@ -380,6 +385,7 @@ func (f *Feed) claimDevices(m *member, v *engine.Pod) (missing []string) {
 		v.Requests = convert.Plus(v.Requests, d.gpu, gpus)
 		m.takes = v.Requests
 	}
+	v.Claimed = min(parts, engine.MaxClaimDevices*engine.Whole)
 	v.Features = slices.DeleteFunc(slices.Clone(v.Features), func(x why.Feature) bool { return x == why.Claims })
 	return missing
 }
@@ -433,9 +439,10 @@ func (f *Feed) reaching(c *resourcev1.ResourceClaim, names []string) []string {
 
 // meeting is which devices meet a selection.
 type meeting struct {
-	some      bool // there are such
-	parts     bool // not all of them are whole GPUs
-	undecided bool // some are shared in part, or had only after a condition is true
+	some      bool  // there are such
+	parts     bool  // not all of them are whole GPUs
+	least     int64 // of a GPU that one of them is, in thousandths
+	undecided bool  // some are shared in part, or had only after a condition is true
 }
 
 // meets looks at all devices once for a selection, until they change.
@@ -448,6 +455,9 @@ func (d *devices) meets(s *convert.Selection) meeting {
 	for _, offered := range d.offered {
 		for i := range offered.Devices {
 			if dev := &offered.Devices[i]; d.isSelected(s, dev) {
+				if of := dev.OfGPU(); !out.some || of < out.least {
+					out.least = of
+				}
 				out.some = true
 				out.parts = out.parts || !dev.WholeGPU()
 				out.undecided = out.undecided || !dev.Exclusive()
@@ -484,34 +494,49 @@ func (d *devices) learn(a *convert.Asked) {
 	}
 }
 
-// gpusHeld counts the whole GPUs that the claim has.
-func (d *devices) gpusHeld(c *resourcev1.ResourceClaim) (n int64) {
+// gpusHeld counts the whole GPUs that the claim has, and, in thousandths, what its parts of GPUs are of one.
+func (d *devices) gpusHeld(c *resourcev1.ResourceClaim) (whole, parts int64) {
 	for _, id := range convert.Holds(c) {
 		offered := d.offered[d.nodeOf(id)]
-		if i := slices.IndexFunc(offered.Devices, func(o convert.OfferedDevice) bool { return o.ID == id }); i >= 0 && offered.Devices[i].WholeGPU() {
-			n++
+		i := slices.IndexFunc(offered.Devices, func(o convert.OfferedDevice) bool { return o.ID == id })
+		switch {
+		case i < 0:
+		case offered.Devices[i].WholeGPU():
+			whole++
+		default:
+			parts += offered.Devices[i].OfGPU()
 		}
 	}
-	return n
+	return whole, parts
 }
 
-// gpusAsked counts the GPUs of requests that only whole GPUs match: of several options the most.
-func (d *devices) gpusAsked(a *convert.Asked) (n int64) {
-	whole := make(map[string]bool)
+// gpusAsked counts the GPUs of requests that only whole GPUs match, of several options the most; and, in thousandths, what others come
+// to at least.
+func (d *devices) gpusAsked(a *convert.Asked) (whole, parts int64) {
+	met := make(map[string]meeting)
 	for _, s := range a.Selections {
-		is := d.meets(&s)
-		whole[s.Name] = is.some && !is.parts
+		met[s.Name] = d.meets(&s)
 	}
 	for _, r := range a.Claims.Requests {
-		most := 0
+		most, least := 0, int64(-1)
 		for _, o := range r.Options {
-			if whole[o.Selection] && !o.Admin {
+			is := met[o.Selection]
+			if is.some && !is.parts && !o.Admin {
 				most = max(most, o.Count)
 			}
+			of := is.least * int64(o.Count)
+			if o.Admin {
+				of = 0
+			}
+			if least < 0 || of < least {
+				least = of
+			}
 		}
-		n += int64(most)
+		if whole += int64(most); most == 0 {
+			parts += max(0, least)
+		}
 	}
-	return n
+	return whole, parts
 }
 
 // giveDevices gives the nodes and the pods again whose devices, or claims, changed. Pods whose claims are being seen to are left

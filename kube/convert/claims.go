@@ -289,6 +289,30 @@ func (d *OfferedDevice) WholeGPU() bool {
 	return !ok || kind.StringValue != nil && *kind.StringValue == "gpu"
 }
 
+// OfGPU is what the device is of a GPU as queues count it, in thousandths: all of it, the part that an instance of MIG is, or, of
+// devices that are no GPUs and parts that nobody describes, nothing.
+func (d *OfferedDevice) OfGPU() int64 {
+	text := func(name resourcev1.QualifiedName) string {
+		if a := d.Attributes[name]; a.StringValue != nil {
+			return *a.StringValue
+		}
+		return ""
+	}
+	switch {
+	case d.WholeGPU():
+		return engine.Whole
+	case !strings.HasPrefix(d.Driver, "gpu.") || text("type") != "mig":
+		return 0
+	}
+	p := migProfile.FindStringSubmatch(strings.ReplaceAll(text("profile"), "+", "."))
+	if p == nil {
+		return 0
+	}
+	s := engine.Slice{}
+	s.Memory, s.Compute = cardNamed(strings.ReplaceAll(text("productName"), " ", "-"), 0).instance(count(p[1]), count(p[2]))
+	return s.Charge("")
+}
+
 // Attribute is the value of an attribute by its full name, as text, "" where the device has none. Lists have no text.
 func (d *OfferedDevice) Attribute(name string) string {
 	a, ok := d.Attributes[resourcev1.QualifiedName(name)]

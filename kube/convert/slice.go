@@ -77,18 +77,26 @@ func cardOf(labels map[string]string, vendor, resource, product string) card {
 	if whole == "" {
 		whole = labels[vendor+"/gpu.product"]
 	}
-	whole = strings.TrimSuffix(whole, "-SHARED")
-	short, _ := shortModel(whole)
+	mib := int64(0)
+	if strings.HasPrefix(resource, "mig-") { // where instances are resources of their own the label is about the card
+		mib = count(labels[vendor+"/gpu.memory"])
+	}
+	return cardNamed(strings.TrimSuffix(whole, "-SHARED"), mib)
+}
+
+// cardNamed is the card of the product, with so many MiB, 0 where nobody says.
+func cardNamed(product string, mib int64) card {
+	short, _ := shortModel(product)
 	out := card{slices: 7, slots: 8}
 	if short == "A30" || strings.HasPrefix(short, "RTX") {
 		out = card{slices: 4, slots: 4}
 	}
-	switch named := cardGB.FindStringSubmatch(whole); {
+	switch named := cardGB.FindStringSubmatch(product); {
 	case named != nil:
 		out.gb = count(named[1])
-	case strings.HasPrefix(resource, "mig-") && count(labels[vendor+"/gpu.memory"]) > 0: // of the whole card there; in MiB
-		out.gb = (count(labels[vendor+"/gpu.memory"]) + 512) / 1024
-	case strings.HasSuffix(whole, "-NVL"):
+	case mib > 0:
+		out.gb = (mib + 512) / 1024
+	case strings.HasSuffix(product, "-NVL"):
 		out.gb = 94
 	default:
 		out.gb = migMemory[short]

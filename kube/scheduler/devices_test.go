@@ -221,3 +221,32 @@ func TestDevicesOfAScheduler(t *testing.T) {
 		}
 	})
 }
+
+// Instances of MIG that pods have through claims count in their queue as what they are of a GPU: two halves are all that the
+// queue may have.
+func TestInstancesOfClaimsCountInQueues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		objects := gpuNode("n1", 4)
+		text := func(v string) resourcev1.DeviceAttribute { return resourcev1.DeviceAttribute{StringValue: &v} }
+		for i := range objects[1].(*resourcev1.ResourceSlice).Spec.Devices {
+			objects[1].(*resourcev1.ResourceSlice).Spec.Devices[i].Attributes = map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{
+				"type": text("mig"), "profile": text("3g.40gb"), "productName": text("NVIDIA A100-SXM4-80GB"),
+			}
+		}
+		small := promised("small", 1)
+		small.Spec.Resources[0].Limit = small.Spec.Resources[0].Quota
+		objects = append(objects, small)
+		for _, name := range []string{"a", "b", "c"} {
+			p := withDevices(name, "claim-"+name)
+			p.Annotations = map[string]string{"berth.dev/queue": "small"}
+			objects = append(objects, resourceClaim("claim-"+name, 1), p)
+		}
+		w := deviceWorld(t, objects...)
+		w.start()
+		wantAt(t, w, []string{"n1", "n1", ""}, "a", "b", "c")
+		want := []string{"FailedScheduling: needs 0.5 nvidia.com/gpu of queue small, which uses 1 of 1"}
+		if diff := cmp.Diff(want, w.said("c")); diff != "" {
+			t.Error(diff)
+		}
+	})
+}

@@ -14,7 +14,7 @@ func (s *Spec) Equal(o *Spec) bool {
 		slices.Equal(s.Tolerations, o.Tolerations) && slices.Equal(s.Ports, o.Ports) && s.NodeName == o.NodeName &&
 		(s.Nodes == nil) == (o.Nodes == nil) && slices.Equal(s.Nodes, o.Nodes) &&
 		slices.Equal(s.GPU.Models, o.GPU.Models) && s.GPU.Clique == o.GPU.Clique && s.GPU.NUMA == o.GPU.NUMA &&
-		(s.PodRules == o.PodRules || s.Rules().equal(o.Rules())) && s.Claims.equal(o.Claims) && s.Part.equal(o.Part) && slices.Equal(s.Features, o.Features)
+		(s.PodRules == o.PodRules || s.Rules().equal(o.Rules())) && s.Claims.equal(o.Claims) && s.Part.equal(o.Part) && s.Claimed == o.Claimed && slices.Equal(s.Features, o.Features)
 }
 
 // Rules are the rules between pods, to be read; of a spec without any it is one value for all.

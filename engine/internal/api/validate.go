@@ -94,6 +94,9 @@ func (s *Spec) Check() string {
 	if reason := s.Claims.check(); reason != "" {
 		return reason
 	}
+	if s.Claimed < 0 || s.Claimed > MaxClaimDevices*Whole {
+		return fmt.Sprintf("claimed: %d thousandths of a GPU: want 0 to %d", s.Claimed, MaxClaimDevices*Whole)
+	}
 	if reason := s.Part.check(&s.GPU); reason != "" {
 		return reason
 	}

@@ -153,17 +153,20 @@ type Spec struct {
 	Selector map[string]string `json:"selector,omitempty"`
 	// Affinity is the required terms, of which one must match; nil asks for nothing, and a list
 	// without terms matches no node.
-	Affinity    []Term        `json:"affinity,omitzero"`
-	Preferred   []Preference  `json:"preferred,omitempty"`
-	Tolerations []Toleration  `json:"tolerations,omitempty"`
-	Ports       []Port        `json:"ports,omitempty"`
-	NodeName    string        `json:"nodeName,omitempty"` // the one node it may be on
-	Nodes       []string      `json:"nodes,omitzero"`     // the nodes its volumes allow; nil: all
-	GPU         GPU           `json:"gpu,omitzero"`
-	*PodRules                 // nil: it has none, as most pods; Rules reads it
-	Claims      *Claims       `json:"claims,omitempty"`   // devices of resource claims; nil: none
-	Part        *Part         `json:"part,omitempty"`     // of GPUs, in place of a GPU count; nil: none
-	Features    []why.Feature `json:"features,omitempty"` // what else it asks for, which the engine does not decide yet
+	Affinity    []Term       `json:"affinity,omitzero"`
+	Preferred   []Preference `json:"preferred,omitempty"`
+	Tolerations []Toleration `json:"tolerations,omitempty"`
+	Ports       []Port       `json:"ports,omitempty"`
+	NodeName    string       `json:"nodeName,omitempty"` // the one node it may be on
+	Nodes       []string     `json:"nodes,omitzero"`     // the nodes its volumes allow; nil: all
+	GPU         GPU          `json:"gpu,omitzero"`
+	*PodRules                // nil: it has none, as most pods; Rules reads it
+	Claims      *Claims      `json:"claims,omitempty"` // devices of resource claims; nil: none
+	Part        *Part        `json:"part,omitempty"`   // of GPUs, in place of a GPU count; nil: none
+	// Claimed is what parts of GPUs count in queues that the pod has, or asks for, through resource claims, in thousandths. Whole GPUs
+	// that it has so are among its requests.
+	Claimed  int64         `json:"claimed,omitempty"`
+	Features []why.Feature `json:"features,omitempty"` // what else it asks for, which the engine does not decide yet
 }
 
 // PodRules are the rules between pods of a spec. PodAffinity and PodAntiAffinity are required: for each term of the first there is a
@@ -544,7 +547,7 @@ type Rejected struct {
 //	13 2026-11-17  Claims.Counted
 //	14 2026-11-17  parts count in queues: amounts of queues may have decimals, Queue.PartsBy
 //	15 2026-11-17  Hold.Cards; operators' verbs: Queue.Stop and Frozen, Terms.Held
-//	16 2026-11-17  Node.Slices: instances of MIG and replicas count in queues
+//	16 2026-11-17  Node.Slices and Spec.Claimed: instances of MIG and replicas count in queues
 const SnapshotVersion = 16
 
 // Snapshot is everything a State knows, in canonical order. Times are in UTC.

@@ -49,7 +49,7 @@ func (m *Model) Counts(p *Pod, dim int) int64 {
 	}
 	by := m.partsBy(m.queueNameOf(p))
 	//mutate: charge-slices-asked -> p.Asks(dim)
-	sum := m.slicedAnywhere(p, by)
+	sum := m.slicedAnywhere(p, by) + p.Claimed
 	//mutate: charge-parts-asked
 	if p.Part != nil {
 		sum += int64(p.Part.Cards) * p.Part.Charge(m.Presence.largest, by)
@@ -57,9 +57,12 @@ func (m *Model) Counts(p *Pod, dim int) int64 {
 	return sum
 }
 
-// Varies says whether what the pod counts of GPUs depends on its node or its queue: it asks for a part of one, or for what is a slice of
-// one on some node.
-func (m *Model) Varies(p *Pod) bool { return p.Part != nil || m.MaySlice(p) }
+// Varies says whether the pod counts something else of GPUs than it asks for by their number: it asks for a part of one, has parts
+// through claims, or asks for what is a slice of one on some node.
+func (m *Model) Varies(p *Pod) bool { return p.inParts() || m.MaySlice(p) }
+
+// inParts says whether the pod asks for parts of GPUs, by itself or through claims.
+func (p *Pod) inParts() bool { return p.Part != nil || p.Claimed > 0 }
 
 // AllCounts is Counts of all dimensions.
 func (m *Model) AllCounts(p *Pod) []quantity.Demand {
@@ -133,7 +136,7 @@ func (m *Model) partsBy(queue string) api.PartsBy {
 
 // gpusOf is what the GPUs, or parts of them, that the pod has on its node count, before the rate of their model.
 func (m *Model) gpusOf(p *Pod) int64 {
-	if p.Part == nil && len(p.Host.Slices) == 0 {
+	if !p.inParts() && len(p.Host.Slices) == 0 {
 		return p.Asks(quantity.DimGPU)
 	}
 	return p.has(m.partsBy(m.queueNameOf(p)))
@@ -148,6 +151,7 @@ func (p *Pod) Weight() int64 {
 func (p *Pod) has(by api.PartsBy) (sum int64) {
 	//mutate: charge-slices -> p.Asks(quantity.DimGPU)
 	sum = p.slicedOn(by)
+	sum += p.Claimed
 	if p.Part == nil {
 		return sum
 	}
@@ -195,7 +199,7 @@ func (m *Model) chargeOf(p *Pod) []quantity.Demand {
 	if m.Tree.ByModel && gpus > 0 {
 		model = p.GPUModel()
 	}
-	if p.Part == nil && model == "" && len(p.Host.Slices) == 0 {
+	if !p.inParts() && model == "" && len(p.Host.Slices) == 0 {
 		return p.Counted
 	}
 	out := p.countedAs(gpus * m.Rate(model))
@@ -238,7 +242,7 @@ func (m *Model) chargeOfHold(h *Hold) []quantity.Demand {
 // surplusOf is by how much the GPUs that the pod has on its node count for more than those that it takes off it: because of
 // their model, or because they are parts and slices, which take none. Replicas count for less.
 func (m *Model) surplusOf(p *Pod) int64 {
-	if len(m.Config.Rates) == 0 && p.Part == nil && len(p.Host.Slices) == 0 {
+	if len(m.Config.Rates) == 0 && !p.inParts() && len(p.Host.Slices) == 0 {
 		return 0
 	}
 	gpus := m.gpusOf(p)

@@ -272,6 +272,9 @@ func (a *Check) takes(p *api.Pod, queue string, memory func(i int) int64, unit f
 			visit(resource, amount)
 		}
 	})
+	if p.Claimed > 0 {
+		visit(a.m.Config.GPU, p.Claimed)
+	}
 	if p.Part == nil {
 		return
 	}

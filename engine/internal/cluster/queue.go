@@ -282,7 +282,7 @@ func (m *Model) rechargeOn(n *Node, old *api.Node) {
 	//mutate: index-slices-of-occupants -> false
 	resliced := !slices.Equal(slicesOf(old), slicesOf(n.Spec))
 	for _, p := range n.Pods {
-		if !m.Tree.ByModel && p.Part == nil && !resliced {
+		if !m.Tree.ByModel && !p.inParts() && !resliced {
 			continue
 		}
 		if p.Payer != nil {

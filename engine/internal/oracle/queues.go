@@ -75,7 +75,7 @@ func (w *world) bill(pods []engine.Pod) map[string]int64 {
 			model = w.modelOf(p)
 		}
 		n, by := w.node[w.at[p.Key].node], w.countsBy(w.gang[p.Gang].Queue)
-		charges := []engine.Amount{{Resource: w.gpu, Value: w.partsCount(p)}}
+		charges := []engine.Amount{{Resource: w.gpu, Value: w.partsCount(p) + p.Claimed}}
 		for _, a := range p.Requests {
 			charges = append(charges, engine.Amount{Resource: w.gpu, Value: a.Value * w.ofGPU(n, a.Resource, by)})
 			if a.Resource != w.gpu {
