@@ -21,6 +21,11 @@ const holdsFor = 10 * 365 * 24 * time.Hour
 
 // New makes a certificate for the names, the first of which is its own, and for the addresses.
 func New(now time.Time, names []string, addresses ...net.IP) (*tls.Certificate, []byte, error) {
+	return NewFor(holdsFor, now, names, addresses...)
+}
+
+// NewFor makes one that holds for so long.
+func NewFor(life time.Duration, now time.Time, names []string, addresses ...net.IP) (*tls.Certificate, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make a serving key: %w", err)
@@ -31,7 +36,7 @@ func New(now time.Time, names []string, addresses ...net.IP) (*tls.Certificate, 
 	}
 	template := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: names[0]}, DNSNames: names, IPAddresses: addresses,
-		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(holdsFor),
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(life),
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		IsCA: true, BasicConstraintsValid: true,
 	}

@@ -136,7 +136,7 @@ func (c *court) proxied(user string) caller {
 func (c *court) ask(who caller, path string) (code int, body string) {
 	c.t.Helper()
 	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(c.server.bundle)
+	roots.AppendCertsFromPEM(c.server.certificates.shown.pem)
 	cfg := &tls.Config{RootCAs: roots, ServerName: ClusterService + "." + ServiceNamespace + ".svc"}
 	if who.certificate != nil {
 		// Shown whatever the server says it would like to see.

@@ -113,7 +113,11 @@ func (s *Server) announce(ctx context.Context, objects dynamic.Interface, port i
 	if err != nil || !ok {
 		return fmt.Errorf("API service %s names no service", APIServiceName)
 	}
-	bundle := base64.StdEncoding.EncodeToString(s.bundle)
+	trusted, err := s.certificates.bundle(time.Now())
+	if err != nil {
+		return err
+	}
+	bundle := base64.StdEncoding.EncodeToString(trusted)
 	moved := service["name"] == LocalService && service["port"] != int64(port)
 	if service["name"] == ClusterService {
 		if err := s.answerHere(ctx, objects, port); err != nil {

@@ -59,7 +59,7 @@ func TestTheLeaderAnnouncesItself(t *testing.T) {
 	if diff := cmp.Diff(map[string]any{"namespace": ServiceNamespace, "name": LocalService, "port": int64(4711)}, got); diff != "" {
 		t.Error(diff)
 	}
-	if want := base64.StdEncoding.EncodeToString(s.bundle); bundle != want {
+	if want := base64.StdEncoding.EncodeToString(s.certificates.shown.pem); bundle != want {
 		t.Errorf("certificate %q, want %q", bundle, want)
 	}
 	o.ClearActions()

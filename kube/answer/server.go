@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"k8s.io/client-go/kubernetes"
-
-	"github.com/berth-dev/berth/internal/selfsigned"
 )
 
 // Server answers over HTTPS. It serves from the start of the process, so that its health can be asked for, and has
@@ -31,8 +29,7 @@ type Server struct {
 	asked   atomic.Int64
 	refused atomic.Int64 // questions for which there was no time
 
-	certificate *tls.Certificate
-	bundle      []byte // the certificate in PEM
+	certificates *certificates
 }
 
 const (
@@ -49,8 +46,7 @@ func New(client kubernetes.Interface, log *slog.Logger) (*Server, error) {
 		log: log, proxies: &frontProxies{client: client}, reviews: &reviews{client: client}, slots: make(chan struct{}, questions),
 	}
 	var err error
-	names := []string{ClusterService + "." + ServiceNamespace + ".svc", LocalService + "." + ServiceNamespace + ".svc", "localhost"}
-	s.certificate, s.bundle, err = selfsigned.New(time.Now(), names, net.IPv4(127, 0, 0, 1), net.IPv6loopback)
+	s.certificates, err = newCertificates(time.Now())
 	return s, err
 }
 
@@ -90,7 +86,7 @@ func (s *Server) away() (time.Duration, error) {
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{
 		Handler:           s.handler(),
-		TLSConfig:         &tls.Config{Certificates: []tls.Certificate{*s.certificate}, ClientAuth: tls.RequestClientCert, MinVersion: tls.VersionTLS12},
+		TLSConfig:         &tls.Config{GetCertificate: s.certificates.get, ClientAuth: tls.RequestClientCert, MinVersion: tls.VersionTLS12},
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: maxHeader,
 		ErrorLog:       slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // strangers' handshakes
