@@ -89,8 +89,9 @@ func (e exitError) Error() string { return fmt.Sprint(e.err) }
 func (e exitError) Unwrap() error { return e.err }
 
 func failed(err error) error {
-	if err == nil {
-		return nil
+	var coded exitError
+	if err == nil || errors.As(err, &coded) {
+		return err
 	}
 	return exitError{code: exitFailed, err: err}
 }
@@ -104,15 +105,21 @@ func newRoot(s Streams, d Deps) *cobra.Command {
 Start with:  berth up
 Then:        berth kubectl get nodes`,
 		Annotations:   map[string]string{programAnnotation: d.Program, cobra.CommandDisplayNameAnnotation: displayName(d.Program)},
-		Version:       Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          noArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 
 		SuggestionsMinimumDistance: suggestDistance,
 	}
-	root.SetVersionTemplate(versionLine(d))
+	// Not cobra's own flag: the template for its text would have the linker keep every method of every type, 20 MB of them.
+	version := root.Flags().BoolP("version", "v", false, "version for "+displayName(d.Program))
+	root.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *version {
+			_, err := fmt.Fprint(s.Out, versionLine(d))
+			return err
+		}
+		return cmd.Help()
+	}
 	root.SetFlagErrorFunc(flagError)
 	if d.Lab != nil {
 		root.AddCommand(d.Lab(s, d)...)
