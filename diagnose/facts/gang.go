@@ -21,7 +21,14 @@ func (f *Facts) GangOf(p *corev1.Pod) string {
 			said = append(said, o.Keys)
 		}
 	}
-	key, _ := convert.GangOf(convert.WithOwners(p, said...))
+	p = convert.WithOwners(p, said...)
+	if key, _ := convert.GangOf(p); key != "" {
+		return key
+	}
+	if t := f.Made(p); t != nil {
+		p = convert.WithOwners(p, t.Keys)
+	}
+	key, _ := convert.GangOf(p)
 	return key
 }
 

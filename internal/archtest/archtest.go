@@ -106,7 +106,7 @@ var Rules = map[string]Rule{
 		"kube/convert", "kube/dialect", "kube/dialect/clusterautoscaler", "kube/dialect/kai", "kube/dialect/karpenter", "kube/dialect/kueue", "kube/dialect/volcano",
 	}, Objects: true, Tests: []string{"kube/cluster", "kube/exposition"}},
 	"diagnose/edit":  {Ring: Pure, Imports: []string{"api/v1alpha1", "diagnose/facts"}, Objects: true},
-	"diagnose/facts": {Ring: Pure, Imports: []string{"engine", "engine/why", "kube/convert"}, Objects: true},
+	"diagnose/facts": {Ring: Pure, Imports: []string{"engine", "engine/why", "kube/convert", "kube/dialect", "kube/dialect/controllers"}, Objects: true},
 	"diagnose/gpustack": {Ring: Pure, Imports: []string{
 		"api/v1alpha1", "diagnose/facts", "diagnose/internal/podspec", "diagnose/internal/wording", "kube/dialect",
 	}, Objects: true},
@@ -134,7 +134,7 @@ var Rules = map[string]Rule{
 	"diagnose/internal/wording": {Ring: Pure},
 	"diagnose/submit": {Ring: Pure, Imports: []string{
 		"api/v1alpha1", "diagnose", "diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/place", "diagnose/internal/podspec",
-		"diagnose/internal/wording", "diagnose/submit/rule", "diagnose/submit/workload", "engine", "engine/why", "internal/spelling", "kube/cluster",
+		"diagnose/internal/wording", "diagnose/submit/rule", "diagnose/submit/workload", "engine", "engine/why", "internal/spelling", "kube/cluster", "kube/dialect", "kube/dialect/all",
 	}, Objects: true, Tests: []string{"fleet", "fleet/file", "kube/devices", "kube/manifest"}},
 	"diagnose/submit/rule": {Ring: Pure, Imports: []string{
 		"api/v1alpha1", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/place", "diagnose/internal/podspec",
@@ -192,13 +192,14 @@ var Rules = map[string]Rule{
 	"kube/dialect":                   {Ring: Pure, Imports: []string{"api/v1alpha1"}, Objects: true},
 	"kube/dialect/clusterautoscaler": {Ring: Pure, Imports: []string{"kube/dialect/kubescheduler"}, Objects: true},
 	"kube/dialect/hami":              {Ring: Pure},
-	"kube/dialect/all":               {Ring: Pure, Imports: []string{"kube/dialect", "kube/dialect/coscheduling", "kube/dialect/kai", "kube/dialect/kueue", "kube/dialect/volcano"}, Objects: true},
+	"kube/dialect/controllers":       {Ring: Pure, Imports: []string{"api/v1alpha1", "kube/dialect"}, Tests: []string{"kube/dialect/dialecttest"}, Objects: true},
+	"kube/dialect/all":               {Ring: Pure, Imports: []string{"kube/dialect", "kube/dialect/controllers", "kube/dialect/coscheduling", "kube/dialect/kai", "kube/dialect/kueue", "kube/dialect/volcano"}, Objects: true},
 	"kube/dialect/dialecttest":       {Ring: Pure, Imports: []string{"kube/dialect"}, Tool: true, Objects: true},
 	"kube/dialect/kai":               {Ring: Pure, Imports: []string{"api/v1alpha1", "engine/why", "kube/dialect"}, Tests: []string{"kube/dialect/dialecttest"}, Objects: true},
 	"kube/dialect/coscheduling":      {Ring: Pure, Imports: []string{"api/v1alpha1", "kube/dialect"}, Tests: []string{"kube/dialect/dialecttest"}, Objects: true},
 	"kube/dialect/karpenter":         {Ring: Pure, Imports: []string{"kube/dialect"}, Objects: true},
 	"kube/dialect/kubescheduler":     {Ring: Pure, Objects: true},
-	"kube/cluster":                   {Ring: Pure, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/convert", "kube/dialect", "kube/dialect/all"}, Tests: []string{"kube/dialect/kai"}, Objects: true},
+	"kube/cluster":                   {Ring: Pure, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/convert", "kube/dialect", "kube/dialect/all", "kube/dialect/controllers"}, Tests: []string{"kube/dialect/kai"}, Objects: true},
 	"kube/convert":                   {Ring: Pure, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/dialect", "kube/dialect/hami"}, Tests: []string{"fleet/gpu"}, Objects: true},
 	"kube/dialect/kueue":             {Ring: Pure, Imports: []string{"api/v1alpha1", "engine/why", "kube/dialect"}, Tests: []string{"kube/dialect/dialecttest"}, Objects: true},
 	"kube/dialect/volcano":           {Ring: Pure, Imports: []string{"api/v1alpha1", "engine/why", "kube/dialect"}, Tests: []string{"kube/dialect/dialecttest"}, Objects: true},
@@ -213,7 +214,7 @@ var Rules = map[string]Rule{
 	"kube/metrics":                   {Ring: Edge, Imports: []string{"capacity", "engine"}, Tests: []string{"engine/why", "fleet/dcgm"}},
 	"kube/policy":                    {Ring: Edge, Imports: []string{"api/v1alpha1"}},
 	"kube/report":                    {Ring: Pure, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/convert"}, Objects: true},
-	"kube/scheduler":                 {Ring: Edge, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/answer", "kube/cluster", "kube/convert", "kube/crd", "kube/devices", "kube/dialect", "kube/dialect/all", "kube/dialect/hami", "kube/metrics", "kube/policy", "kube/report", "kube/telemetry", "record"}, Tests: []string{"diagnose", "diagnose/facts"}},
+	"kube/scheduler":                 {Ring: Edge, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/answer", "kube/cluster", "kube/convert", "kube/crd", "kube/devices", "kube/dialect", "kube/dialect/all", "kube/dialect/controllers", "kube/dialect/hami", "kube/metrics", "kube/policy", "kube/report", "kube/telemetry", "record"}, Tests: []string{"diagnose", "diagnose/facts"}},
 	"kube/telemetry":                 {Ring: Edge, Imports: []string{"diagnose/doctor", "kube/exposition"}},
 
 	"web": {Ring: Edge, Imports: []string{"api/v1alpha1", "capacity", "capacity/bill", "capacity/join", "diagnose/facts", "kube/answer"}, Tests: []string{"engine", "engine/why"}},

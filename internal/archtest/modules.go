@@ -57,6 +57,7 @@ var Modules = map[string][]string{
 	"kube/devices":                   {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/dynamic-resource-allocation", "k8s.io/utils"},
 	"kube/dialect":                   {"k8s.io/api", "k8s.io/apimachinery"},
 	"kube/dialect/clusterautoscaler": {"k8s.io/api", "k8s.io/apimachinery"},
+	"kube/dialect/controllers":       {"k8s.io/apimachinery"},
 	"kube/dialect/coscheduling":      {"k8s.io/apimachinery"},
 	"kube/dialect/dialecttest":       {"k8s.io/apimachinery"},
 	"kube/dialect/kai":               {"k8s.io/api", "k8s.io/apimachinery"},

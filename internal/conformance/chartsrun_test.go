@@ -117,6 +117,7 @@ func (*live) Wake()                       {}
 
 func (*live) Forget(types.UID)                     {}
 func (*live) NotHonoured(cluster.Object, []string) {}
+func (*live) Counted(cluster.Object, string)       {}
 func (*live) ClaimsMissing(*corev1.Pod, []string)  {}
 func (*live) Admitted(*corev1.Pod)                 {}
 func (*live) Begun(*schedulingv1beta1.PodGroup)    {}

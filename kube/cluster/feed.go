@@ -41,6 +41,7 @@ type Feed struct {
 	refusals   *refusals
 	timers     timers
 	foreign    *foreign
+	made       *made
 	expected   *expected
 	whatIf     *whatIf // of a Model; nil: this is the live scheduler's
 }
@@ -70,6 +71,9 @@ type Listener interface {
 	Forget(types.UID)
 	// NotHonoured lists what the object asks for and Berth does not do. It is called once for an object.
 	NotHonoured(o Object, what []string)
+	// Counted says which pods of a workload controller's object start together, and where that is said. It is called once for each
+	// sentence.
+	Counted(o Object, sentence string)
 	// ClaimsMissing says what keeps the pod from the engine.
 	ClaimsMissing(p *corev1.Pod, what []string)
 	// Admitted says that the terms of a pod that is on a node are to be written down.
@@ -87,6 +91,7 @@ func New(o Options) *Feed {
 	f := &Feed{opts: o.Convert, listen: o.Listener, out: &output{sink: o.Sink}, nodes: newNodes(), members: newMembers(), owners: newOwners(o.Now), admissions: newAdmissions()}
 	f.timers.now = o.Now
 	f.foreign = newForeign()
+	f.made = newMade()
 	f.expected = newExpected()
 	f.tenancy = newTenancy(o.Listener)
 	f.gangs = newGangs(f.out, f.members, f.owners, f.tenancy)

@@ -32,16 +32,18 @@ func (s *gangs) unfinished(pod string) {
 	}
 }
 
-// finished counts the gang's members that have succeeded and that no owner counts itself, by subgroup.
+// finished counts the gang's members that have succeeded and that no owner counts itself, by subgroup. A subgroup of which some have,
+// and that owners count, is there with none.
 func (s *gangs) finished(gang string) map[string]int {
 	var out map[string]int
 	for pod := range s.finishers[gang] {
 		at := s.finishes[pod]
-		if by := s.owners.all[at.by]; by != nil && by.Done > 0 {
-			continue
-		}
 		if out == nil {
 			out = make(map[string]int)
+		}
+		if by := s.owners.all[at.by]; by != nil && by.Done > 0 && (!isNative(gang) || s.owners.gangOf[at.by] == gang) {
+			out[at.subgroup] += 0 // that there was one counts
+			continue
 		}
 		out[at.subgroup]++
 	}

@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -118,6 +117,12 @@ func (f *Feed) Speak(d dialect.Dialect) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.foreign
+	if maker, ok := d.(dialect.Maker); ok {
+		if f.made.Maker == nil {
+			f.speakMaker(maker)
+		}
+		return
+	}
 	if slices.ContainsFunc(s.dialects, func(o dialect.Dialect) bool { return o.Name() == d.Name() }) {
 		return
 	}
@@ -169,6 +174,7 @@ func (f *Feed) SetForeign(u *unstructured.Unstructured) {
 	insert(s.objects, kind, key, t) // once it is read: others are looked at through what was read of them
 	if by.Grouping {
 		f.reenterGroup(groupKey{kind, u.GetNamespace(), u.GetName()})
+		f.reenterMade(groupKey{kind, u.GetNamespace(), u.GetName()})
 		return
 	}
 	f.rereadLater(by.Dialect, t.said.Queue == nil) // queues are looked up by name when they are needed
@@ -260,7 +266,9 @@ func (f *Feed) RemoveForeign(u *unstructured.Unstructured) {
 	cut(s.objects, kind, keyOf(u))
 	f.listen.Forget(u.GetUID())
 	if by.Grouping {
+		delete(f.made.said, groupKey{kind, u.GetNamespace(), u.GetName()})
 		f.reenterGroup(groupKey{kind, u.GetNamespace(), u.GetName()})
+		f.reenterMade(groupKey{kind, u.GetNamespace(), u.GetName()})
 		return
 	}
 	f.rereadLater(by.Dialect, true)
@@ -327,22 +335,11 @@ func (f *Feed) foreignTerms(p *corev1.Pod) *dialect.Terms {
 		if !named && (len(d.SchedulerNames()) > 0 || !f.opts.Ours(p.Spec.SchedulerName)) {
 			continue
 		}
-		if t := d.Pod(&dialect.Pod{Pod: p, Owners: f.owners.chain(p)}, f.foreign); t != nil {
+		if t := d.Pod(&dialect.Pod{Pod: p, Owners: f.owned(p)}, f.foreign); t != nil {
 			return t
 		}
 	}
 	return nil
-}
-
-// chain are the pod's controllers, the nearest first.
-func (o *owners) chain(p *corev1.Pod) []dialect.Owner {
-	var out []dialect.Owner
-	for by := o.all[controllerOf(p)]; by != nil && by.Namespace == p.Namespace && len(out) < 2; by = o.all[by.Controller] {
-		out = append(out, dialect.Owner{
-			Kind: by.Kind, Name: by.Name, UID: by.UID, Meta: metav1.ObjectMeta{Labels: by.Labels, Annotations: by.Annotations}, Pods: by.Pods, InTurn: by.InTurn,
-		})
-	}
-	return out
 }
 
 // plain is the pod as it is in the API, without a group that asks nothing of it, and with what a dialect says of its spec: its
@@ -370,19 +367,30 @@ func (f *Feed) plain(known *member, raw *corev1.Pod) *corev1.Pod {
 	return &out
 }
 
-// completed is the pod with what its controllers say, and below that what a dialect reads.
+// completed is the pod with what its controllers say, and below that what a dialect reads, and who made it. A gang is named by one of
+// them: a part of what another says of it would be of another gang.
 func (f *Feed) completed(p *corev1.Pod) *corev1.Pod {
-	out := f.owners.completed(p)
-	if t := f.foreignTerms(p); t != nil {
-		out = convert.WithOwners(out, t.Keys)
+	by := f.madeTerms(p)
+	out := f.withMade(f.owners.completed(p), by)
+	t := both(f.foreignTerms(p), by)
+	if t == nil {
+		return out
 	}
-	return out
+	keys := t.Keys
+	if named, _ := convert.GangOf(out); named != "" && by != nil {
+		keys = ungang(keys)
+	}
+	return convert.WithOwners(out, keys)
 }
 
 // unheeded is what the pod asks for and does not get.
 func (f *Feed) unheeded(m *member) []string {
 	if m.foreign == nil {
-		return convert.Unheeded(m.pod)
+		out := convert.Unheeded(m.pod)
+		if m.made != nil && !f.awaitsMaker(m) {
+			out = append(out, m.made.Unread...)
+		}
+		return out
 	}
 	var domains []string
 	for _, d := range f.foreign.dialects {
@@ -550,6 +558,7 @@ func listOf(amounts map[string]int64) corev1.ResourceList {
 type ForeignQueue struct {
 	dialect.Dialect
 	Kind    dialect.Kind
+	Queue   string // its name here; "": it is an entrance to one
 	Object  *unstructured.Unstructured
 	Unread  []string
 	Problem string
@@ -607,7 +616,7 @@ func (f *Feed) ForeignQueues() []ForeignQueue {
 				continue
 			}
 			name := t.said.Queue.Name
-			v := ForeignQueue{Dialect: by.Dialect, Kind: by.Kind, Object: t.raw, Unread: t.said.Unread, Problem: t.said.Problem}
+			v := ForeignQueue{Dialect: by.Dialect, Kind: by.Kind, Queue: name, Object: t.raw, Unread: t.said.Unread, Problem: t.said.Problem}
 			q := f.tenancy.queues[name]
 			if q != nil && q.said == nil {
 				v.Problem = "BerthQueue " + name + " has the same name, and counts"

@@ -21,6 +21,7 @@ type member struct {
 	pod      *corev1.Pod    // with what its controllers say; once decided about, as was decided
 	terms    *terms         // nil: it has not been decided about
 	foreign  *dialect.Terms // how a dialect reads it; nil: none does
+	made     *dialect.Terms // which gang who made it says it is in; nil: nobody who is read did
 	revoked  string         // the terms, as text, that it had and does not have any more
 	ours     bool
 	adopted  bool // where it is ours: another scheduler's, taken for ours in a Model

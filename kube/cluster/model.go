@@ -23,6 +23,7 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/kube/convert"
 	"github.com/berth-dev/berth/kube/dialect/all"
+	"github.com/berth-dev/berth/kube/dialect/controllers"
 )
 
 // Model is the scheduler's reading of objects, and the engine behind it, without a cluster: what-ifs are tried on it.
@@ -43,6 +44,8 @@ type Model struct {
 type ModelOptions struct {
 	Engine engine.Config // without Levels: DefaultLevels
 	For    []string      // schedulerNames of the pods that Berth schedules; nil: DefaultName alone
+	// Dialects are read beside those that For has the names of.
+	Dialects []string
 }
 
 // NewModel returns a model of an empty cluster.
@@ -59,10 +62,11 @@ func NewModel(o ModelOptions) *Model {
 		Now: func() time.Time { return time.Time{} }, // nothing of a Model is timed
 	})
 	for _, d := range all.Dialects() {
-		if slices.ContainsFunc(d.SchedulerNames(), func(name string) bool { return slices.Contains(o.For, name) }) {
+		if slices.Contains(o.Dialects, d.Name()) || slices.ContainsFunc(d.SchedulerNames(), func(name string) bool { return slices.Contains(o.For, name) }) {
 			m.feed.Speak(d)
 		}
 	}
+	m.feed.Speak(controllers.New())
 	m.feed.whatIf, m.feed.owners.complete = &whatIf{allowed: make(map[string][]string)}, true
 	return m
 }
@@ -274,6 +278,7 @@ type silence struct {
 
 func (*silence) Forget(types.UID)                             {}
 func (*silence) NotHonoured(Object, []string)                 {}
+func (*silence) Counted(Object, string)                       {}
 func (*silence) Admitted(*corev1.Pod)                         {}
 func (*silence) Begun(*schedulingv1beta1.PodGroup)            {}
 func (*silence) UsageChanged()                                {}

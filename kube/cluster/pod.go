@@ -94,7 +94,8 @@ func (f *Feed) read(p *corev1.Pod) engine.Pod {
 // enter takes in a pod that is known, or nil, in an older version: raw as it is in the API, p with what its
 // controllers say, or as was decided.
 func (f *Feed) enter(known *member, raw, p *corev1.Pod, decided *terms, v *engine.Pod) {
-	m := &member{key: v.Key, workload: v.Key, raw: raw, pod: p, terms: decided, ours: !v.Foreign, adopted: !f.opts.Ours(p.Spec.SchedulerName), takes: v.Spec.Requests, foreign: f.foreignTerms(raw)}
+	m := &member{key: v.Key, workload: v.Key, raw: raw, pod: p, terms: decided, ours: !v.Foreign, adopted: !f.opts.Ours(p.Spec.SchedulerName), takes: v.Spec.Requests, made: f.madeTerms(raw)}
+	m.foreign = minimum(f.foreignTerms(raw), m.made)
 	if known != nil {
 		m.given, m.value, m.revoked = known.given, known.value, known.revoked
 	}
@@ -108,6 +109,7 @@ func (f *Feed) enter(known *member, raw, p *corev1.Pod, decided *terms, v *engin
 	f.join(m)
 	if known == nil && m.ours && m.waiting() && !Expected(p) {
 		f.listen.NotHonoured(p, f.unheeded(m))
+		f.tell(m)
 	}
 	if p.Spec.NodeName != "" {
 		f.listen.Forget(p.UID)
@@ -134,6 +136,7 @@ func (f *Feed) join(m *member) {
 	f.extended.join(m)
 	f.devices.join(m)
 	f.foreign.join(m)
+	f.made.join(m)
 	f.expected.lookAt(m)
 	f.tenancy.usageChanged()
 	if m.inGang() {
@@ -151,6 +154,7 @@ func (f *Feed) leave(m *member) {
 	f.extended.leave(m)
 	f.devices.leave(m)
 	f.foreign.leave(m)
+	f.made.leave(m)
 	f.expected.lookAt(m)
 	f.tenancy.usageChanged()
 	f.listen.Forget(m.pod.UID)
@@ -197,7 +201,7 @@ func (f *Feed) give(m *member, v *engine.Pod) {
 
 // await keeps a pod from the engine until its controllers are known.
 func (f *Feed) await(m *member) bool {
-	if !m.ours || m.given || !m.waiting() || !f.owners.awaited(m.raw) {
+	if !m.ours || m.given || !m.waiting() || !f.owners.awaited(m.raw) && !f.awaitsMaker(m) {
 		return false
 	}
 	f.timers.after(ownerPatience+ownerGranularity, func() {

@@ -27,7 +27,7 @@ func Trim(o any) {
 	case *batchv1.Job:
 		convert.TrimOwner(o)
 		if !suspended(o) { // else it may wait to be let in
-			o.Spec.Template.Spec = corev1.PodSpec{}
+			o.Spec.Template.Spec = corev1.PodSpec{Subdomain: o.Spec.Template.Spec.Subdomain}
 			break
 		}
 		t := &corev1.Pod{ObjectMeta: o.Spec.Template.ObjectMeta, Spec: o.Spec.Template.Spec}

@@ -51,7 +51,7 @@ func NativeGang(pods []*corev1.Pod, owners []PartOwner, finished map[string]int)
 			g.Layout.Required = r.text(v1alpha1.KeyTopologyRequired)
 		}
 		g.Groups = r.groups(g.Layout.Required == "", finished)
-		g.MinGroups = r.tree(&g)
+		g.MinGroups = r.tree(&g, finished)
 	}
 	size := 0
 	for _, key := range []string{v1alpha1.KeySize, v1alpha1.KeyMin} {

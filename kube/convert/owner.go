@@ -17,7 +17,8 @@ import (
 type Owner struct {
 	Kind, Namespace, Name string
 	UID                   types.UID
-	Controller            types.UID // of the owner itself; "": none
+	Controller            types.UID              // of the owner itself; "": none
+	By                    *metav1.OwnerReference // the same in words; nil: none
 
 	Keys     Keys // on the owner: they hold for its pods where these say nothing
 	Template Keys // on its pod template, and so on its pods
@@ -28,6 +29,9 @@ type Owner struct {
 	Done int // of its pods, how many have succeeded and are not made again
 	// InTurn says that it makes a pod only once the one before is ready.
 	InTurn bool
+	// Coupled is, of an Indexed Job that runs all its indexes at one time and whose pods have a subdomain to find each other by, how many
+	// those are; 0: it is none, or is made by a controller that says more.
+	Coupled int
 	// Surges says, of a Deployment, that for a while there may be one pod more than it wants.
 	Surges bool
 	// Selector, of a StatefulSet or ReplicaSet, selects its pods, and never changes; nil: none, or one that is above a limit.
@@ -44,6 +48,7 @@ func OwnerOf(object any) (o Owner, ok bool) {
 		o = newOwner("Job", &c.ObjectMeta, &c.Spec.Template.ObjectMeta)
 		o.Pods, o.Done = jobPods(c), int(c.Status.Succeeded)
 		o.Keys = withDeadline(o.Keys, c)
+		o.Coupled = coupled(c)
 	case *appsv1.StatefulSet:
 		o = newOwner("StatefulSet", &c.ObjectMeta, &c.Spec.Template.ObjectMeta)
 		o.Pods, o.InTurn = replicas(c.Spec.Replicas), c.Spec.PodManagementPolicy != appsv1.ParallelPodManagement
@@ -67,7 +72,7 @@ func OwnerOf(object any) (o Owner, ok bool) {
 func newOwner(kind string, o, template *metav1.ObjectMeta) Owner {
 	out := Owner{Kind: kind, Namespace: o.Namespace, Name: o.Name, UID: o.UID, Keys: keysOf(o), Template: keysOf(template), Labels: o.Labels, Annotations: o.Annotations}
 	if c := metav1.GetControllerOfNoCopy(o); c != nil {
-		out.Controller = c.UID
+		out.Controller, out.By = c.UID, c
 	}
 	return out
 }
@@ -85,6 +90,18 @@ func jobPods(j *batchv1.Job) int {
 		return 0
 	}
 	return pods
+}
+
+// coupled is as Owner.Coupled says.
+func coupled(j *batchv1.Job) int {
+	s := &j.Spec
+	if c := metav1.GetControllerOfNoCopy(j); c != nil && c.Kind != "CronJob" {
+		return 0
+	}
+	if s.CompletionMode == nil || *s.CompletionMode != batchv1.IndexedCompletion || s.Completions == nil || replicas(s.Parallelism) != int(*s.Completions) || s.Template.Spec.Subdomain == "" {
+		return 0
+	}
+	return int(*s.Completions)
 }
 
 // withDeadline adds the time that the Job has, which holds for all its pods.
@@ -119,7 +136,7 @@ func replicas(n *int32) int {
 // Equal says whether two versions of an owner say the same.
 func (o *Owner) Equal(other *Owner) bool {
 	return o.UID == other.UID && o.Controller == other.Controller && o.Pods == other.Pods && o.Done == other.Done &&
-		o.InTurn == other.InTurn && o.Surges == other.Surges && maps.Equal(o.Template, other.Template) && o.SaysTheSame(other)
+		o.InTurn == other.InTurn && o.Coupled == other.Coupled && o.Surges == other.Surges && maps.Equal(o.Template, other.Template) && o.SaysTheSame(other)
 }
 
 // SaysTheSame says whether two versions of an owner say the same to its pods.
@@ -143,6 +160,9 @@ func (o *Owner) Gang(above Keys) (key, subgroup string) {
 	}
 	return "", ""
 }
+
+// KeysOf are the values that an object has under our keys, which hold for its pods; nil: none.
+func KeysOf(o *metav1.ObjectMeta) Keys { return keysOf(o) }
 
 // keysOf are the values that the object has under our keys; nil: none.
 func keysOf(o *metav1.ObjectMeta) Keys {

@@ -18,7 +18,7 @@ func TestOwnerOf(t *testing.T) {
 		OwnerReferences: []metav1.OwnerReference{{UID: "above", Controller: ptr(true)}},
 	}
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1alpha1.KeyGang: "g"}}}
-	base := Owner{Namespace: "ns", Name: "x", UID: "u", Controller: "above", Keys: Keys{v1alpha1.KeyMin: "4"}, Template: Keys{v1alpha1.KeyGang: "g"}}
+	base := Owner{Namespace: "ns", Name: "x", UID: "u", Controller: "above", By: &metav1.OwnerReference{UID: "above", Controller: new(true)}, Keys: Keys{v1alpha1.KeyMin: "4"}, Template: Keys{v1alpha1.KeyGang: "g"}}
 	job := func(parallelism, completions *int32, succeeded int32) *batchv1.Job {
 		return &batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{Parallelism: parallelism, Completions: completions, Template: template},
 			Status: batchv1.JobStatus{Succeeded: succeeded}}

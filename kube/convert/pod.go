@@ -127,14 +127,22 @@ func spec(p *corev1.Pod, o Options) engine.Spec {
 	return out
 }
 
-// rank is the pod's index in the controller that made it.
+// rank is the pod's index in the controller that made it; of a JobSet's pods, that of the Job comes first.
 func rank(p *corev1.Pod) int {
+	index := func(key string) (int, bool) {
+		n, err := strconv.Atoi(asked(&p.ObjectMeta, key))
+		if err != nil || n < 0 || n > MaxGangSize {
+			return 0, false
+		}
+		return n, true
+	}
+	job, _ := index(jobOfSet)
 	for _, key := range rankKeys() {
-		if n, err := strconv.Atoi(asked(&p.ObjectMeta, key)); err == nil && n >= 0 {
-			return n
+		if n, ok := index(key); ok && key != jobOfSet {
+			return job*(MaxGangSize+1) + n
 		}
 	}
-	return 0
+	return job * (MaxGangSize + 1)
 }
 
 // hostPorts are those of the containers that run as long as the pod does, as upstream's NodePorts counts

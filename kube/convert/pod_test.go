@@ -186,6 +186,11 @@ func TestRank(t *testing.T) {
 		{map[string]string{"apps.kubernetes.io/pod-index": "2"}, map[string]string{"batch.kubernetes.io/job-completion-index": "5"}, 5},
 		{map[string]string{"apps.kubernetes.io/pod-index": "2"}, map[string]string{"batch.kubernetes.io/job-completion-index": "x"}, 2},
 		{map[string]string{"apps.kubernetes.io/pod-index": "-2"}, nil, 0},
+		{map[string]string{"training.kubernetes.io/replica-index": "3"}, nil, 0},
+		{map[string]string{"training.kubeflow.org/replica-index": "3"}, nil, 3},
+		{map[string]string{"leaderworkerset.sigs.k8s.io/worker-index": "0", "apps.kubernetes.io/pod-index": "7"}, nil, 0},
+		{map[string]string{"jobset.sigs.k8s.io/job-global-index": "1"}, map[string]string{"batch.kubernetes.io/job-completion-index": "5"}, MaxGangSize + 6},
+		{map[string]string{"jobset.sigs.k8s.io/job-global-index": "99999999999"}, nil, 0},
 	} {
 		if got := rank(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: c.labels, Annotations: c.annotations}}); got != c.want {
 			t.Errorf("%v %v: got %d, want %d", c.labels, c.annotations, got, c.want)

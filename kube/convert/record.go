@@ -71,9 +71,12 @@ func GuardedKeys() []string {
 	return slices.DeleteFunc(knownKeys(), func(key string) bool { return key == v1alpha1.KeyHold || key == v1alpha1.KeyCheckpointed })
 }
 
+// jobOfSet is the index of a pod's Job among all Jobs of a JobSet (sigs.k8s.io/jobset v0.12.0, api/jobset/v1alpha2/jobset_types.go:39).
+const jobOfSet = "jobset.sigs.k8s.io/job-global-index"
+
 // rankKeys are the keys by which controllers number their pods.
 func rankKeys() []string {
-	return []string{batchv1.JobCompletionIndexAnnotation, appsv1.PodIndexLabel, "leaderworkerset.sigs.k8s.io/worker-index"}
+	return []string{batchv1.JobCompletionIndexAnnotation, "leaderworkerset.sigs.k8s.io/worker-index", "training.kubeflow.org/replica-index", appsv1.PodIndexLabel, jobOfSet}
 }
 
 // fixedKeys is FixedKeys, which is gone through for every version of a pod, and fixed the same as it is looked up.

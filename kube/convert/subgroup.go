@@ -13,7 +13,7 @@ import (
 
 // tree puts the leaves of the gang below the subgroups that their paths name, gives subgroups the level and the minimum of
 // subgroups that pods ask for them, and returns the minimum of the gang itself. Of pods that differ the lowest-named counts.
-func (r *reader) tree(g *engine.Gang) (least int) {
+func (r *reader) tree(g *engine.Gang, finished map[string]int) (least int) {
 	at, leaves := make(map[string]int, len(g.Groups)), len(g.Groups)
 	for i := range g.Groups {
 		at[g.Groups[i].Name] = i
@@ -50,8 +50,19 @@ func (r *reader) tree(g *engine.Gang) (least int) {
 			g.Groups[i].MinGroups = n
 		}
 	})
+	least = r.over(g, least, finished)
 	r.lacking(g, least)
 	slices.SortFunc(g.Groups, func(a, b engine.Group) int { return strings.Compare(a.Name, b.Name) })
+	return least
+}
+
+// over takes from a minimum of subgroups those all of whose pods have succeeded: nobody waits for them any more.
+func (r *reader) over(g *engine.Gang, least int, finished map[string]int) int {
+	for name := range finished { //archtest:any-order it counts
+		if !strings.Contains(name, "/") && name != "" && least > 1 && !slices.ContainsFunc(g.Groups, func(o engine.Group) bool { return o.Name == name }) {
+			least--
+		}
+	}
 	return least
 }
 

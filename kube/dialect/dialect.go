@@ -96,6 +96,12 @@ type Owner struct {
 	Meta   metav1.ObjectMeta // its labels and annotations, long ones left out, and nothing else
 	Pods   int               // how many it still wants to run at a time; 0 where it makes none
 	InTurn bool              // it makes a pod only once the one before is ready
+	// APIVersion is of a kind that is not Kubernetes' own; "": it is.
+	APIVersion string
+	// By is its own controller, seen or not; nil: none.
+	By *metav1.OwnerReference
+	// Coupled is, of an Indexed Job whose pods find each other by name and all run at one time, how many there are; 0: it is none.
+	Coupled int
 }
 
 // Terms is how a pod is to be scheduled.
@@ -119,6 +125,12 @@ type Terms struct {
 	Unread []string
 	// Group is the object of a Grouping kind that stands for the pod's workload in the project's tools; nil: none.
 	Group *GroupRef
+	// Missing is, of a Maker, the object that the pod was made for and that nobody has seen; "": none is missing.
+	Missing string
+	// Least is, of a Maker, how many pods start together; 0: the pod starts by itself.
+	Least int
+	// Says is, of a Maker, what starts together and where that is said, as a sentence; "": the pod starts by itself.
+	Says string
 }
 
 // Flavor is a kind of nodes.
@@ -193,6 +205,13 @@ type Admitter interface {
 	Rival() types.NamespacedName
 	// Queued says whether a Job with this metadata is let in. While it is suspended the pods that it will have are scheduled.
 	Queued(job *metav1.ObjectMeta) bool
+}
+
+// Maker is a Dialect of projects that have no scheduler, and whose controllers make pods. Its Terms have the keys of a gang alone, and
+// count below those of the dialect of the pod's scheduler. All its kinds are Grouping; one that is served is read, whichever it is.
+type Maker interface {
+	Dialect
+	Makes()
 }
 
 // Reporter is a Dialect that tells its users how things are in the words that they know. Each returns the status that the

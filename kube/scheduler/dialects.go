@@ -7,6 +7,7 @@ import (
 	"time"
 
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
@@ -83,8 +84,9 @@ func (d *dialects) look(ctx context.Context) (synced []cache.InformerSynced, err
 	for _, name := range d.s.opts.Dialects {
 		on[name] = true
 	}
-	for _, one := range all.Dialects() {
+	for _, one := range all.Readers() {
 		spoken := on[one.Name()]
+		_, maker := one.(dialect.Maker)
 		for i, kind := range one.Kinds() {
 			if d.watched[kind.Name()] {
 				spoken = true
@@ -94,10 +96,10 @@ func (d *dialects) look(ctx context.Context) (synced []cache.InformerSynced, err
 			if err != nil {
 				return nil, err
 			}
-			if i == 0 && !served && !spoken {
+			if i == 0 && !served && !spoken && !maker {
 				break
 			}
-			if spoken = spoken || served; !served {
+			if spoken = spoken || served; !served || maker && !d.mayRead(ctx, kind) {
 				continue
 			}
 			d.lookForRival(ctx, one)
@@ -110,7 +112,7 @@ func (d *dialects) look(ctx context.Context) (synced []cache.InformerSynced, err
 		}
 		if spoken {
 			d.s.feed.Speak(one)
-			if !d.classes {
+			if !d.classes && !maker {
 				d.classes = true
 				known, err := d.watchClasses(ctx)
 				if err != nil {
@@ -121,6 +123,17 @@ func (d *dialects) look(ctx context.Context) (synced []cache.InformerSynced, err
 		}
 	}
 	return synced, nil
+}
+
+// mayRead says whether objects of the kind can be listed. One who updates the scheduler and not its rights still has a scheduler: pods
+// of such objects are placed one by one, which is said on them.
+func (d *dialects) mayRead(ctx context.Context, kind dialect.Kind) bool {
+	_, err := d.client.Resource(kind.GroupVersion().WithResource(kind.Plural)).List(ctx, metav1.ListOptions{Limit: 1})
+	if apierrors.IsForbidden(err) {
+		d.s.log.Warn("not watching, for lack of rights", "kind", kind.Name())
+		return false
+	}
+	return true
 }
 
 // watch has the kind's objects given to the feed.

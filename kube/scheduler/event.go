@@ -81,6 +81,11 @@ func (r *reporter) NotHonoured(o cluster.Object, what []string) {
 	}
 }
 
+// Counted says on a workload controller's object which of its pods start together.
+func (r *reporter) Counted(o cluster.Object, sentence string) {
+	r.notice(o, r.event(o, corev1.EventTypeNormal, "Gang", "Scheduling", sentence, "", true))
+}
+
 // notice writes an event once while the object exists.
 func (r *reporter) notice(o cluster.Object, e *eventsv1.Event) {
 	if r.first(o.GetUID(), e.Name) {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
+	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +19,7 @@ import (
 	"github.com/berth-dev/berth/kube/cluster"
 	"github.com/berth-dev/berth/kube/dialect"
 	"github.com/berth-dev/berth/kube/dialect/all"
+	"github.com/berth-dev/berth/kube/dialect/controllers"
 	"github.com/berth-dev/berth/kube/policy"
 )
 
@@ -123,6 +126,12 @@ func dialectRules() []rbacv1.PolicyRule {
 			out = append(out,
 				rbacv1.PolicyRule{APIGroups: []string{k.Group}, Resources: []string{k.Plural}, Verbs: verbs},
 				rbacv1.PolicyRule{APIGroups: []string{k.Group}, Resources: []string{k.Plural + "/status"}, Verbs: []string{"patch"}})
+		}
+	}
+	for _, k := range controllers.New().Kinds() { // how many pods they make
+		rule := rbacv1.PolicyRule{APIGroups: []string{k.Group}, Resources: []string{k.Plural}, Verbs: []string{"get", "list", "watch"}}
+		if !slices.ContainsFunc(out, func(r rbacv1.PolicyRule) bool { return reflect.DeepEqual(r, rule) }) {
+			out = append(out, rule)
 		}
 	}
 	return out

@@ -67,6 +67,8 @@ var hostile = map[string][]string{
 	"batch.kubernetes.io/job-completion-index": {"0", "1000"},
 	"apps.kubernetes.io/pod-index":             {"0", "1000"},
 	"leaderworkerset.sigs.k8s.io/worker-index": {"0", "1000"},
+	"training.kubeflow.org/replica-index":      {"0", "1000"},
+	"jobset.sigs.k8s.io/job-global-index":      {"0", "1000"},
 }
 
 // A tenant that edits its pods, or who makes them, once they are in a queue changes nothing that another relies on: what

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/berth-dev/berth/kube/dialect"
+	"github.com/berth-dev/berth/kube/dialect/controllers"
 	"github.com/berth-dev/berth/kube/dialect/coscheduling"
 	"github.com/berth-dev/berth/kube/dialect/kai"
 	"github.com/berth-dev/berth/kube/dialect/kueue"
@@ -17,7 +18,10 @@ func Dialects() []dialect.Dialect {
 	return []dialect.Dialect{coscheduling.New(), kai.New(), kueue.New(), volcano.New()}
 }
 
-// Names are theirs.
+// Readers are all that the scheduler may read of other projects: the dialects, and workload controllers.
+func Readers() []dialect.Dialect { return append(Dialects(), controllers.New()) }
+
+// Names are those of the dialects.
 func Names() []string {
 	var out []string
 	for _, d := range Dialects() {

@@ -265,10 +265,12 @@ func or(a, b string) string {
 // makeGroup is the PodGroup that KAI's grouper makes.
 func makeGroup(ref *dialect.GroupRef, top dialect.Owner, spec *groupSpec) *unstructured.Unstructured {
 	version := "apps/v1"
-	switch top.Kind {
-	case "Job":
+	switch {
+	case top.APIVersion != "":
+		version = top.APIVersion
+	case top.Kind == "Job":
 		version = "batch/v1"
-	case "Pod":
+	case top.Kind == "Pod":
 		version = "v1"
 	}
 	body := map[string]any{"minMember": int64(spec.MinMember), "queue": spec.Queue, "priorityClassName": spec.PriorityClassName}

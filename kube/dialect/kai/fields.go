@@ -48,6 +48,7 @@ func (kai) Fields() []dialect.Field {
 		{Kind: "annotation", Field: "gpu-fraction-container-name, mps", Is: no},
 		{Kind: "behaviour", Field: "a PodGroup per Job, StatefulSet or pod; one per pod of a Deployment", Is: ok, Note: "Berth makes them, for kubectl get podgroups; minMember 1 unless a key says more"},
 		{Kind: "behaviour", Field: "Deployments have class inference, others train", Is: ok},
-		{Kind: "behaviour", Field: "Spark, Ray, Kubeflow, JobSet and LeaderWorkerSet groups", Is: no, Note: "their pods are taken one by one unless they name a PodGroup"},
+		{Kind: "behaviour", Field: "Ray, Kubeflow, JobSet and LeaderWorkerSet groups", Is: differs, Note: "the object says what starts together: docs/operators.md; one PodGroup per object"},
+		{Kind: "behaviour", Field: "Spark groups", Is: no, Note: "their pods are taken one by one unless they name a PodGroup"},
 	}
 }

@@ -203,10 +203,12 @@ func or(a, b string) string {
 // makeGroup is the PodGroup that Volcano's controller makes for pods that name none.
 func makeGroup(ref *dialect.GroupRef, top dialect.Owner, least int, queue, class string) *unstructured.Unstructured {
 	version := "apps/v1"
-	switch top.Kind {
-	case "Job":
+	switch {
+	case top.APIVersion != "":
+		version = top.APIVersion
+	case top.Kind == "Job":
 		version = "batch/v1"
-	case "Pod":
+	case top.Kind == "Pod":
 		version = "v1"
 	}
 	spec := map[string]any{"minMember": int64(least), "queue": queue}

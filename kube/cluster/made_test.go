@@ -1,0 +1,146 @@
+package cluster
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/kube/dialect/all"
+	"github.com/berth-dev/berth/kube/dialect/controllers"
+)
+
+const (
+	trainSet = `{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {name: train, namespace: default}, spec: {replicatedJobs: [
+		{name: driver, template: {spec: {}}}, {name: worker, replicas: 2, template: {spec: {parallelism: 2, completions: 2}}}]}}`
+	rayOf2 = `{apiVersion: ray.io/v1, kind: RayCluster, metadata: {name: ray, namespace: default}, spec: {enableInTreeAutoscaling: true, workerGroupSpecs: [
+		{groupName: gpu, replicas: 2, minReplicas: 2, maxReplicas: 8}]}}`
+)
+
+func ofSet(role string) said {
+	return said{"jobset.sigs.k8s.io/jobset-name": "train", "jobset.sigs.k8s.io/replicatedjob-name": role}
+}
+
+func ofRay(kind, group string) said {
+	return said{"ray.io/cluster": "ray", "ray.io/node-type": kind, "ray.io/group": group}
+}
+
+// TestMadeTogether places pods of workload controllers on eight GPUs: all that start together, or none.
+func TestMadeTogether(t *testing.T) {
+	for name, c := range map[string]struct {
+		dialect, object string
+		add             func(*speaking)
+		want            int
+	}{
+		"whole": {"", trainSet, func(s *speaking) {
+			s.add("berth", "d", ofSet("driver"), nil, 0)
+			s.add("berth", "w", ofSet("worker"), nil, 2, 2, 2, 2)
+		}, 5},
+		"no room for one": {"", trainSet, func(s *speaking) {
+			s.add("berth", "d", ofSet("driver"), nil, 1)
+			s.add("berth", "w", ofSet("worker"), nil, 2, 2, 2, 2)
+		}, 0},
+		"one is not made yet": {"", trainSet, func(s *speaking) {
+			s.add("berth", "d", ofSet("driver"), nil, 0)
+			s.add("berth", "w", ofSet("worker"), nil, 1, 1, 1)
+		}, 0},
+		"a role is not made yet": {"", trainSet, func(s *speaking) { s.add("berth", "w", ofSet("worker"), nil, 1, 1, 1, 1) }, 0},
+		"the author says one by one": {"", trainSet, func(s *speaking) {
+			s.add("berth", "w", ofSet("worker"), said{v1alpha1.KeyMin: "1", v1alpha1.KeyMinSubgroups: "1"}, 3, 3, 3)
+		}, 2},
+		"the author names a gang": {"", trainSet, func(s *speaking) {
+			s.add("berth", "w", ofSet("worker"), said{v1alpha1.KeyGang: "mine"}, 1, 1)
+		}, 2},
+		"another scheduler's": {"", trainSet, func(s *speaking) { s.add("default-scheduler", "w", ofSet("worker"), nil, 1, 1, 1, 1) }, 0},
+		"of KAI's users": {"kai", trainSet, func(s *speaking) {
+			s.add("kai-scheduler", "w", ofSet("worker"), said{"kai.scheduler/queue": "q"}, 1, 1, 1)
+		}, 0},
+		"above the minimum": {"", rayOf2, func(s *speaking) {
+			s.add("berth", "h", ofRay("head", "headgroup"), nil, 0)
+			s.add("berth", "w", ofRay("worker", "gpu"), nil, 2, 2, 2, 4)
+		}, 4},
+		"below the minimum": {"", rayOf2, func(s *speaking) {
+			s.add("berth", "h", ofRay("head", "headgroup"), nil, 0)
+			s.add("berth", "w", ofRay("worker", "gpu"), nil, 4)
+		}, 0},
+		"a cluster without workers yet": {"", rayOf2, func(s *speaking) { s.add("berth", "h", ofRay("head", "headgroup"), nil, 0) }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := made1(t, c.dialect, c.object)
+			c.add(s)
+			if got := s.started(); got != c.want {
+				t.Errorf("%d pods are placed, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+// started is how many pods a plan gives a place. A gang of which whole roles are missing is no gang to the engine yet.
+func (s *speaking) started() (n int) {
+	s.Settle()
+	s.state.Apply(s.changes.take()...)
+	for _, b := range s.state.Plan(s.now).Starts {
+		n += len(b.Placements)
+	}
+	return n
+}
+
+func made1(t *testing.T, dialect string, objects ...string) *speaking {
+	t.Helper()
+	s := speak(t, "coscheduling")
+	if dialect != "" {
+		s.Speak(all.Find(dialect))
+		s.foreign1(t, "{apiVersion: scheduling.run.ai/v2, kind: Queue, metadata: {name: q}, spec: {resources: {gpu: {quota: 8, limit: -1}, cpu: {quota: -1, limit: -1}, memory: {quota: -1, limit: -1}}}}")
+	}
+	s.Speak(controllers.New())
+	for _, o := range objects {
+		s.foreign1(t, o)
+	}
+	return s
+}
+
+// TestMakerComesLater holds a pod back whose JobSet has not been seen, and lets it go when that does not come.
+func TestMakerComesLater(t *testing.T) {
+	s := made1(t, "")
+	p := pod("w-0", 1)
+	p.UID, p.Labels, p.CreationTimestamp = "w", ofSet("worker"), metav1.NewTime(s.now)
+	s.SetPod(p)
+	if n := s.started(); n != 0 {
+		t.Fatal("it starts though its JobSet may say that it is one of many")
+	}
+	s.foreign1(t, trainSet)
+	if n := s.started(); n != 0 {
+		t.Fatal("it starts without the four others of its JobSet")
+	}
+	other := pod("x-0", 1)
+	other.UID, other.CreationTimestamp = "x", metav1.NewTime(s.now)
+	other.Labels = said{"jobset.sigs.k8s.io/jobset-name": "gone", "jobset.sigs.k8s.io/replicatedjob-name": "worker"}
+	s.SetPod(other)
+	if n := s.started(); n != 0 {
+		t.Fatal("it starts at once though its JobSet may come")
+	}
+	s.now = s.now.Add(ownerPatience + ownerGranularity)
+	if n := s.started(); n != 1 {
+		t.Errorf("%d pods are placed of a JobSet that does not come, want 1", n)
+	}
+}
+
+// TestRoleIsOver replaces a member while another role of its gang is over.
+func TestRoleIsOver(t *testing.T) {
+	s := made1(t, "", trainSet)
+	for _, p := range []*corev1.Pod{pod("d-0", 0), pod("w-0", 1), pod("w-1", 1), pod("w-2", 1)} {
+		p.UID, p.Labels = types.UID(p.Name), ofSet("worker")
+		p.Spec.NodeName, p.Status.Phase = "n0", corev1.PodRunning
+		if p.Name == "d-0" {
+			p.Labels, p.Status.Phase = ofSet("driver"), corev1.PodSucceeded
+		}
+		s.SetPod(p)
+	}
+	s.add("berth", "new", ofSet("worker"), nil, 1)
+	if n := s.started(); n != 1 {
+		t.Errorf("%d pods are placed, want the one that replaces a worker: %s", n, fmt.Sprint(s.gangs.described))
+	}
+}
