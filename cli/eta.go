@@ -115,6 +115,8 @@ func evictionMeaning(cause engine.EvictionCause) string {
 		return "its node is booked for a queue"
 	case engine.Drained:
 		return "its queue is drained"
+	case engine.Unhealthy:
+		return "its node, or that of others of its gang, is quarantined"
 	case engine.Broken:
 		return "it runs under its minimum and cannot be repaired"
 	}

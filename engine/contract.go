@@ -184,6 +184,7 @@ const (
 	Moved     = api.Moved
 	Booked    = api.Booked
 	Drained   = api.Drained
+	Unhealthy = api.Unhealthy
 	Broken    = api.Broken
 )
 

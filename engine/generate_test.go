@@ -65,6 +65,9 @@ func anyTerms(t *rapid.T) (terms engine.Terms) {
 // anyNode makes a node of up to four GPUs. Devices are named after the node, so no two nodes share one.
 func anyNode(t *rapid.T, name string) engine.Node {
 	n := engine.Node{Name: name, Pool: pick(t, "", "p"), Labels: map[string]string{}, Cordoned: seldom(t, 4)}
+	if seldom(t, 4) {
+		n.Quarantine = "GpuXidErrorWatch"
+	}
 	for _, key := range []string{"block", "rack", "disk"} {
 		if v := pick(t, "0", "1", "0", "1", ""); v != "" {
 			n.Labels[key] = v

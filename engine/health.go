@@ -9,6 +9,7 @@ import (
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/calendar"
 	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/index"
 )
 
 // Gang health. A gang that runs under its minimum is repaired before anything else is placed: a member that waits goes
@@ -103,6 +104,55 @@ func (y *cycle) keepBookings() {
 		}
 	}
 	y.dismissAll(slices.Collect(maps.Keys(over)), api.Booked)
+}
+
+// leaveQuarantine ends work on nodes whose hardware is not trusted, as far as it can be evicted, somebody makes it again, and it
+// would not come back: nodes that are open to it are left to whoever watches the hardware. Where a
+// gang would be left under its minimum all of it goes, so that it starts anew whole and elsewhere; a rank that is lost in the
+// middle of a step costs the others their work since the last checkpoint. Where more than half of all nodes are
+// quarantined nothing is ended: then it is more likely that the watch is broken than the hardware.
+func (y *cycle) leaveQuarantine() {
+	bad := y.s.m.Quarantined
+	//mutate: quarantine-of-most
+	if len(bad) == 0 || 2*len(bad) > y.s.m.Specced {
+		return
+	}
+	over := make(map[*cluster.Pod]bool)
+	var gangs []*cluster.Gang
+	for _, q := range payersOn(bad) {
+		gangs = append(gangs, y.s.candidates.Displaced(q, func(n *cluster.Node) bool { return bad[n] }, over)...)
+	}
+	keep(over, func(p *cluster.Pod) bool { return p.Owner == "" || bad[p.Host] && !index.Closed(p.Host.Spec, &p.Spec) })
+	for _, g := range gangs {
+		if slices.ContainsFunc(g.Members, func(p *cluster.Pod) bool { return over[p] }) {
+			y.times.End(g)
+		}
+	}
+	y.dismissAll(slices.Collect(maps.Keys(over)), api.Unhealthy)
+}
+
+// payersOn are the queues whose work is on the nodes, each once.
+func payersOn(nodes map[*cluster.Node]bool) []*cluster.Queue {
+	var out []*cluster.Queue
+	for n := range nodes { //archtest:any-order the queues are a set
+		for _, p := range n.Pods {
+			if p.Payer != nil && !slices.Contains(out, p.Payer) {
+				out = append(out, p.Payer)
+			}
+		}
+	}
+	return out
+}
+
+// keep takes out of the pods those that stay, and with one of a gang all of it.
+func keep(pods map[*cluster.Pod]bool, stays func(*cluster.Pod) bool) {
+	whole := make(map[*cluster.Gang]bool)
+	for p := range pods { //archtest:any-order a set
+		if p.In != nil && stays(p) {
+			whole[p.In] = true
+		}
+	}
+	maps.DeleteFunc(pods, func(p *cluster.Pod, _ bool) bool { return whole[p.In] || stays(p) })
 }
 
 // isEnding says whether the gang has to go and some of it is still there, which could not be evicted: nothing joins it. One

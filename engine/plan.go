@@ -43,7 +43,8 @@ func (s *State) holdsStill(now time.Time) bool {
 // run makes the plan. This is the order of a cycle:
 //
 //  1. What expired is forgotten, and the line is made: who waits, in which order (expire).
-//  2. Work whose time is up ends: it ran for as long as it may, its queue is drained, or its nodes are booked for others.
+//  2. Work whose time is up ends: it ran for as long as it may, its queue is drained, or its nodes are booked for others or are
+//     quarantined.
 //  3. Each gang in line has its turn and gets its minimum or a reason (minimums, start). Its gates are looked at, then a place
 //     is looked for. Without one, others may be evicted for it, or it is promised a start, or others are moved for it (block).
 //  4. Gangs that have their minimum grow with what is left.
@@ -58,6 +59,7 @@ func (y *cycle) run() {
 		y.endOverdue()
 		y.drainQueues()
 		y.keepBookings()
+		y.leaveQuarantine()
 		grow := y.minimums()
 		y.growth(grow)
 		y.releaseBroken()

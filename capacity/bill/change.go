@@ -228,7 +228,7 @@ func (b *Book) evict(e *engine.Eviction) {
 }
 
 // preemptions are the evictions that cost their victims work: not those whose time was up, and not those that did nothing.
-var preemptions = []engine.EvictionCause{engine.Reclaimed, engine.Preempted, engine.Shared, engine.Overran, engine.Moved, engine.Booked, engine.Broken}
+var preemptions = []engine.EvictionCause{engine.Reclaimed, engine.Preempted, engine.Shared, engine.Overran, engine.Moved, engine.Booked, engine.Unhealthy, engine.Broken}
 
 func (b *Book) dropPod(key string) {
 	p := b.pods[key]

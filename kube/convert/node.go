@@ -61,12 +61,35 @@ func Node(n *corev1.Node, o Options) engine.Node {
 	for _, t := range n.Spec.Taints {
 		out.Taints = append(out.Taints, engine.Taint{Key: t.Key, Value: t.Value, Effect: engine.Effect(t.Effect)})
 	}
+	out.Quarantine = quarantine(n)
 	out.Packing = packing(n.Labels[v1alpha1.LabelPlacement])
 	out.Devices = devices(n, out.Allocatable.Get(o.GPUResource()))
 	out.Images = imagesOn(n)
 	out.Slices = slicesOf(n, out.Allocatable)
 	share(n, &out, o.GPUResource())
 	return out
+}
+
+// sentinelOverridden is of nodes that somebody has opened again by hand: NVSentinel leaves them alone, and so do we.
+const sentinelOverridden = "quarantinedNodeUncordonedManually"
+
+// quarantine is the condition by which a health system says that the node's hardware is not to be trusted; "": none does. Systems
+// differ in which status is bad: NVSentinel names conditions after checks, True is bad, and the reason ends in IsNotHealthy; the
+// agent of EKS has AcceleratedHardwareReady, where False is. What a condition of an unknown system means is not guessed: work is
+// evicted for it.
+func quarantine(n *corev1.Node) string {
+	if n.Annotations[sentinelOverridden] != "" {
+		return ""
+	}
+	for i := range n.Status.Conditions {
+		c := &n.Status.Conditions[i]
+		switch {
+		case c.Status == corev1.ConditionTrue && strings.HasSuffix(c.Reason, "IsNotHealthy"),
+			c.Status == corev1.ConditionFalse && c.Type == "AcceleratedHardwareReady":
+			return string(c.Type)
+		}
+	}
+	return ""
 }
 
 // version is the resourceVersion, 0 where it is no number.

@@ -149,3 +149,30 @@ func TestPacking(t *testing.T) {
 		}
 	}
 }
+
+// Health systems differ in which status is bad. Nodes that somebody opened by hand, and conditions that nobody knows, are left alone.
+func TestQuarantine(t *testing.T) {
+	for _, c := range []struct {
+		condition, status, reason string
+		by                        string // annotation
+		want                      string
+	}{
+		{condition: "GpuXidErrorWatch", status: "True", reason: "GpuXidErrorWatchIsNotHealthy", want: "GpuXidErrorWatch"},
+		{condition: "GpuXidErrorWatch", status: "False", reason: "GpuXidErrorWatchIsHealthy"},
+		{condition: "GpuXidErrorWatch", status: "True", reason: "GpuXidErrorWatchIsNotHealthy", by: sentinelOverridden},
+		{condition: "AcceleratedHardwareReady", status: "False", reason: "NvidiaXID79Error", want: "AcceleratedHardwareReady"},
+		{condition: "AcceleratedHardwareReady", status: "True", reason: "NvidiaAcceleratedHardwareIsReady"},
+		{condition: "AcceleratedHardwareReady", status: "Unknown"},
+		{condition: "Ready", status: "False", reason: "KubeletNotReady"},
+		{condition: "MemoryPressure", status: "True", reason: "KubeletHasInsufficientMemory"},
+	} {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+		if c.by != "" {
+			n.Annotations = map[string]string{c.by: "True"}
+		}
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeConditionType(c.condition), Status: corev1.ConditionStatus(c.status), Reason: c.reason}}
+		if got := Node(n, Options{}).Quarantine; got != c.want {
+			t.Errorf("%+v: got %q", c, got)
+		}
+	}
+}

@@ -44,6 +44,7 @@ var reasons = map[engine.EvictionCause]string{
 	engine.Moved:     "MovedForPlace",
 	engine.Booked:    "Booked",
 	engine.Drained:   "QueueDrained",
+	engine.Unhealthy: "NodeUnhealthy",
 	engine.Broken:    UnderMinimum,
 }
 
@@ -120,6 +121,8 @@ func (e *Eviction) words() (verb, detail string) {
 		detail = "its node is booked"
 	case engine.Drained:
 		detail = "its queue is drained"
+	case engine.Unhealthy:
+		detail = "its node, or that of others of its gang, is quarantined"
 	case engine.Broken:
 		detail = "its gang is under its minimum and cannot be repaired"
 	}

@@ -54,14 +54,17 @@ type Resources []Amount
 
 // Node is a machine that may run pods.
 type Node struct {
-	Name        string            `json:"name"`
-	Version     uint64            `json:"version,omitempty"`
-	Pool        string            `json:"pool,omitempty"` // reports are made per pool
-	Labels      map[string]string `json:"labels,omitempty"`
-	Taints      []Taint           `json:"taints,omitempty"`
-	Cordoned    bool              `json:"cordoned,omitempty"` // spec.unschedulable
-	Allocatable Resources         `json:"allocatable,omitempty"`
-	Devices     []Device          `json:"devices,omitempty"` // nil: only counts are known
+	Name     string            `json:"name"`
+	Version  uint64            `json:"version,omitempty"`
+	Pool     string            `json:"pool,omitempty"` // reports are made per pool
+	Labels   map[string]string `json:"labels,omitempty"`
+	Taints   []Taint           `json:"taints,omitempty"`
+	Cordoned bool              `json:"cordoned,omitempty"` // spec.unschedulable
+	// Quarantine is why whoever watches its hardware does not trust it, in a word; "": it is trusted. Work leaves the node, if a cordon
+	// or a taint keeps it from coming back.
+	Quarantine  string    `json:"quarantine,omitempty"`
+	Allocatable Resources `json:"allocatable,omitempty"`
+	Devices     []Device  `json:"devices,omitempty"` // nil: only counts are known
 	// Packing is how nodes are chosen among those that have the same, for work whose queue does not say; "": Config.Packing.
 	// Nodes with another than loose go before those with loose.
 	Packing Packing `json:"packing,omitempty"`
@@ -402,6 +405,7 @@ const (
 	Moved     EvictionCause = "moved"     // it is to run elsewhere, so that a larger place becomes whole
 	Booked    EvictionCause = "booked"    // its node is kept for a queue by a Booking
 	Drained   EvictionCause = "drained"   // its queue is drained
+	Unhealthy EvictionCause = "unhealthy" // its node, or that of others of its gang, is quarantined
 	Broken    EvictionCause = "broken"    // its gang runs under its minimum and cannot be repaired
 )
 
@@ -548,7 +552,8 @@ type Rejected struct {
 //	14 2026-11-17  parts count in queues: amounts of queues may have decimals, Queue.PartsBy
 //	15 2026-11-17  Hold.Cards; operators' verbs: Queue.Stop and Frozen, Terms.Held
 //	16 2026-11-17  Node.Slices and Spec.Claimed: instances of MIG and replicas count in queues
-const SnapshotVersion = 16
+//	17 2026-11-17  Node.Quarantine, eviction cause unhealthy
+const SnapshotVersion = 17
 
 // Snapshot is everything a State knows, in canonical order. Times are in UTC.
 type Snapshot struct {

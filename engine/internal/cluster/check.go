@@ -89,6 +89,7 @@ func (a *Check) Cluster() {
 	a.Note("cluster", "", "allocations", "", int64(seats), int64(ought))
 	a.wanted()
 	a.asked()
+	a.quarantined()
 	for _, sh := range m.Topology.Buckets {
 		free := int64(0)
 		for _, n := range sh.Nodes {
@@ -96,6 +97,19 @@ func (a *Check) Cluster() {
 		}
 		a.Note("cluster", "", "vacancy", sh.Nodes[0].Name, sh.FreeGPUs(), free)
 	}
+}
+
+// quarantined counts the nodes that have a spec, and those that are quarantined.
+func (a *Check) quarantined() {
+	var specced, bad int64
+	for _, n := range a.m.Nodes { //archtest:any-order a count
+		if n.Spec != nil {
+			specced++
+			bad += auditBit(n.Spec.Quarantine != "")
+		}
+	}
+	a.Note("cluster", "", "nodes", "", int64(a.m.Specced), specced)
+	a.Note("cluster", "", "quarantined", "", int64(len(a.m.Quarantined)), bad)
 }
 
 // topmost counts the queues without a parent.

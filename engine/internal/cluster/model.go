@@ -51,12 +51,14 @@ type Model struct {
 	Room           room
 	vacant         []int32 // numbers that no node has
 	Images         images
-	Respecced      []*Node // whose specs changed since kinds were last found
-	stale          []*Gang // gangs whose tally may have changed
-	WholeNodeGangs int     // gangs that want whole nodes
-	Tree           Tree    // of queues
-	Ending         []*Pod  // those on nodes of which something says when they end, others' too, in no order
-	Unqueued       Queue   // the account of workloads without a queue
+	Specced        int            // nodes that have a spec
+	Quarantined    map[*Node]bool // of those, whose hardware is not trusted
+	Respecced      []*Node        // whose specs changed since kinds were last found
+	stale          []*Gang        // gangs whose tally may have changed
+	WholeNodeGangs int            // gangs that want whole nodes
+	Tree           Tree           // of queues
+	Ending         []*Pod         // those on nodes of which something says when they end, others' too, in no order
+	Unqueued       Queue          // the account of workloads without a queue
 	Capacity       quantity.Vector
 	Taken          quantity.Vector
 	Sliced         int64         // by how much GPUs among the capacity, as accounts count them, are more than their number, for slices

@@ -128,6 +128,7 @@ func (m *Model) allocate(n *Node, old, got *api.Node) {
 	m.meetCards()
 	m.slice(n, old, got)
 	m.Images.move(n, old, got)
+	m.quarantine(n, old, got)
 	//mutate: index-supply
 	m.Supply.move(old, got, m.Config.GPU)
 	if old != nil {
@@ -142,6 +143,24 @@ func (m *Model) allocate(n *Node, old, got *api.Node) {
 			n.Free.Add(m.Dims.ID(a.Resource), a.Value)
 			m.Capacity.Add(m.Dims.ID(a.Resource), a.Value)
 		}
+	}
+}
+
+// quarantine counts the nodes, and those of them whose hardware is not trusted.
+func (m *Model) quarantine(n *Node, old, got *api.Node) {
+	if old != nil {
+		m.Specced--
+	}
+	delete(m.Quarantined, n)
+	if got == nil {
+		return
+	}
+	m.Specced++
+	if got.Quarantine != "" {
+		if m.Quarantined == nil {
+			m.Quarantined = make(map[*Node]bool)
+		}
+		m.Quarantined[n] = true
 	}
 }
 

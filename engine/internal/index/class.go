@@ -587,6 +587,11 @@ func (c *Class) judge(k *kindOf, match *matcher, own bool) mask {
 	return mask{State: allowed, near: match.near(k, spec.Preferred), taints: int32(fit.Discouraging(node.Taints, spec.Tolerations))}
 }
 
+// Closed says whether taints or a cordon keep the spec off the node.
+func Closed(node *api.Node, spec *api.Spec) bool {
+	return node.Cordoned && !toleratesCordon(spec) || len(fit.Untolerated(node.Taints, spec.Tolerations, nil)) > 0
+}
+
 func toleratesCordon(spec *api.Spec) bool {
 	taint := fit.Unschedulable()
 	return slices.ContainsFunc(spec.Tolerations, func(t api.Toleration) bool { return t.Tolerates(taint) })
