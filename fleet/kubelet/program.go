@@ -124,7 +124,12 @@ func (p *process) gpuRoom() (bytes int64, flops float64) {
 
 // serve is a simulated program that nobody steers: it answers on its ports until it is stopped.
 func (p *process) serve(ctx context.Context) int {
-	defer p.listen(http.HandlerFunc(p.answer))()
+	answer := http.Handler(http.HandlerFunc(p.answer))
+	if tellsState(p.image) {
+		fmt.Fprintln(p.log.writer(stdout), "simulated kube-state-metrics: the metrics of pods and nodes alone")
+		answer = p.stateMetrics()
+	}
+	defer p.listen(answer)()
 	<-ctx.Done()
 	return exitOnSignal(ctx, 143)
 }

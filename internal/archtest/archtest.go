@@ -170,7 +170,7 @@ var Rules = map[string]Rule{
 	"fleet/file":   {Ring: Edge, Imports: []string{"api/v1alpha1", "fleet/gpu", "internal/spelling"}},
 	"fleet/gpu":    {Ring: Edge},
 	"fleet/kubelet": {Ring: Edge, Imports: []string{
-		"api/v1alpha1", "fleet/clock", "fleet/dcgm", "fleet/device", "fleet/dra", "fleet/fault", "fleet/gpu", "fleet/shell", "fleet/shell/budget", "fleet/smi", "fleet/storage", "fleet/stream", "fleet/usage", "fleet/workload", "kube/dialect/hami",
+		"api/v1alpha1", "fleet/clock", "fleet/dcgm", "fleet/device", "fleet/dra", "fleet/fault", "fleet/gpu", "fleet/ksm", "fleet/shell", "fleet/shell/budget", "fleet/smi", "fleet/storage", "fleet/stream", "fleet/usage", "fleet/workload", "kube/dialect/hami",
 	}},
 	"fleet/shell": {Ring: Edge, Imports: []string{
 		"fleet/clock", "fleet/shell/budget", "fleet/shell/internal/fd", "fleet/shell/internal/lang", "fleet/shell/internal/regex", "fleet/shell/vfs",
@@ -185,6 +185,7 @@ var Rules = map[string]Rule{
 	"fleet/smi":                  {Ring: Edge, Imports: []string{"fleet/gpu"}},
 	"fleet/storage":              {Ring: Edge, Imports: []string{"fleet/clock"}},
 	"fleet/stream":               {Ring: Edge},
+	"fleet/ksm":                  {Ring: Edge},
 	"fleet/usage":                {Ring: Edge},
 	"fleet/workload":             {Ring: Edge, Imports: []string{"fleet/clock"}},
 

@@ -43,6 +43,7 @@ var Modules = map[string][]string{
 	"fleet/shell/internal/lang":      {"mvdan.cc/sh/v3"},
 	"fleet/storage":                  {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/component-helpers"},
 	"fleet/stream":                   {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/cri-streaming", "k8s.io/utils"},
+	"fleet/ksm":                      {"k8s.io/api", "k8s.io/apimachinery"},
 	"fleet/usage":                    {"k8s.io/api", "k8s.io/apimachinery"},
 	"fleet/workload":                 {"k8s.io/api", "k8s.io/apimachinery"},
 	"internal/breakage":              {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/klog/v2"},
