@@ -5,7 +5,9 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -72,6 +74,68 @@ func BenchmarkWhyAll(b *testing.B) {
 					if _, err := d.Why(r); err != nil {
 						b.Fatal(err)
 					}
+				}
+			}
+		})
+	}
+}
+
+// gangOf is a big cluster with a gang of pods that wait, none of which has a place: of a size that no node has, with a label that no
+// node has, or kept apart from each other on nodes that are all full.
+func gangOf(n int, change func(*corev1.Pod)) *facts.Facts {
+	f := bigCluster(0)
+	group := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "gang", UID: "gang", CreationTimestamp: f.Pods[0].CreationTimestamp}}
+	group.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: int32(n)}
+	f.PodGroups = append(f.PodGroups, group)
+	one := true
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "gang", UID: "job", CreationTimestamp: f.Pods[0].CreationTimestamp}}
+	pods := int32(n)
+	job.Spec.Parallelism, job.Spec.Completions, job.Status.Active = &pods, &pods, pods
+	for i := range n {
+		p := f.Pods[0].DeepCopy()
+		p.Namespace, p.Name, p.UID = "team", fmt.Sprintf("gang-%d", i), types.UID(fmt.Sprintf("gang-%d", i))
+		p.Labels = map[string]string{"job-name": "gang"}
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "gang", UID: "job", Controller: &one}}
+		p.Spec.NodeName, p.Status = "", corev1.PodStatus{Phase: corev1.PodPending}
+		p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &group.Name}
+		change(p)
+		if i == 0 {
+			job.Spec.Template.Spec = *p.Spec.DeepCopy()
+			job.Spec.Template.Labels = p.Labels
+		}
+		f.Pods = append(f.Pods, p)
+	}
+	f.Jobs = append(f.Jobs, job)
+	return f
+}
+
+var gangs = []struct {
+	name   string
+	change func(*corev1.Pod)
+}{
+	{"full", func(*corev1.Pod) {}},
+	{"too large", func(p *corev1.Pod) {
+		eight := resource.MustParse("8")
+		p.Spec.Containers[0].Resources.Requests["nvidia.com/gpu"], p.Spec.Containers[0].Resources.Limits["nvidia.com/gpu"] = eight, eight
+	}},
+	{"no such label", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"nvidia.com/gpu.product": "H100"} }},
+	{"apart", func(p *corev1.Pod) {
+		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+			{LabelSelector: &metav1.LabelSelector{MatchLabels: p.Labels}, TopologyKey: "rack"}}}}
+	}},
+	{"spread", func(p *corev1.Pod) {
+		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "rack", WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: p.Labels}}}
+	}},
+}
+
+// BenchmarkWhyGang is one question about a gang of 512 pods that cannot start.
+func BenchmarkWhyGang(b *testing.B) {
+	for _, g := range gangs {
+		b.Run(g.name, func(b *testing.B) {
+			for b.Loop() {
+				d := diagnose.New(gangOf(512, g.change), cluster.NewModel(cluster.ModelOptions{}))
+				if _, err := d.Why(facts.Ref{Kind: "Job", Namespace: "team", Name: "gang"}); err != nil {
+					b.Fatal(err)
 				}
 			}
 		})

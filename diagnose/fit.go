@@ -1,11 +1,14 @@
 package diagnose
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -37,6 +40,13 @@ type session struct {
 	waiting    []*corev1.Pod                // in the model
 	claims     []metav1.Object              // of pods to come, in the model
 	exclusions map[string][]check.Exclusion // by pod
+	alike      map[string]restriction       // by what pods look like: see class
+}
+
+// restriction is what rules between pods come to for a pod: members of a gang are alike, and a cluster is searched once for all.
+type restriction struct {
+	exclusions []check.Exclusion
+	allowed    []string // nodes
 }
 
 // enter puts the target's waiting pods into the model: those that exist, those to come, and those of the same gang.
@@ -92,9 +102,11 @@ func (d *Diagnoser) enter(f *facts.Facts, top facts.Object) *session {
 	for _, p := range s.waiting {
 		s.model.Set(p)
 	}
+	s.alike = make(map[string]restriction)
 	for _, p := range s.waiting {
 		s.restrict(p)
 	}
+	s.alike = nil // pods are put on nodes from now on
 	return s
 }
 
@@ -181,21 +193,57 @@ func (s *session) take(w engine.Placement) *corev1.Pod {
 
 // restrict keeps the pod from nodes that rules between pods, or claims of devices, exclude.
 func (s *session) restrict(p *corev1.Pod) {
-	exclusions := place.Exclusions(s.facts, p)
-	s.exclusions[p.Namespace+"/"+p.Name] = exclusions
-	if len(exclusions) == 0 {
-		return
+	r := s.restriction(p)
+	s.exclusions[p.Namespace+"/"+p.Name] = r.exclusions
+	if len(r.exclusions) > 0 {
+		s.model.Allow(p.Namespace+"/"+p.Name, r.allowed)
 	}
-	excluded := place.ReasonsByNode(exclusions)
-	allowed := []string{}
-	for _, n := range s.facts.Nodes {
-		if excluded[n.Name] == nil {
-			allowed = append(allowed, n.Name)
+}
+
+// restriction looks it up for pods that are alike, until pods are put on nodes.
+func (s *session) restriction(p *corev1.Pod) restriction {
+	key := class(p)
+	if r, ok := s.alike[key]; ok && key != "" {
+		return r
+	}
+	r := restriction{exclusions: place.Exclusions(s.facts, p), allowed: []string{}}
+	if len(r.exclusions) > 0 {
+		excluded := place.ReasonsByNode(r.exclusions)
+		for _, n := range s.facts.Nodes {
+			if excluded[n.Name] == nil {
+				r.allowed = append(r.allowed, n.Name)
+			}
+		}
+		slices.Sort(r.allowed)
+	}
+	if key != "" && s.alike != nil {
+		s.alike[key] = r
+	}
+	return r
+}
+
+// class is the same for pods that rules between pods, and claims, restrict alike; "" where a pod has claims of its own.
+func class(p *corev1.Pod) string {
+	if len(p.Spec.ResourceClaims) > 0 || slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.Ephemeral != nil }) {
+		return ""
+	}
+	spec := p.Spec.DeepCopy()
+	spec.Hostname, spec.Subdomain = "", ""
+	b, err := spec.Marshal()
+	if err != nil {
+		return ""
+	}
+	labels := p.DeepCopy().Labels
+	for _, own := range ownLabels { // of which one pod differs from the next, and which no rule names
+		if !strings.Contains(string(b), own) {
+			delete(labels, own)
 		}
 	}
-	slices.Sort(allowed)
-	s.model.Allow(p.Namespace+"/"+p.Name, allowed)
+	return fmt.Sprint(p.Namespace, "\x00", labels, "\x00", string(b)) // fmt sorts the keys
 }
+
+// ownLabels number the pods of one maker.
+var ownLabels = []string{batchv1.JobCompletionIndexAnnotation, appsv1.PodIndexLabel, appsv1.StatefulSetPodNameLabel}
 
 // leave takes the pods out again.
 func (s *session) leave() {

@@ -77,8 +77,26 @@ func crowds() []crowd {
 		{"replicas spread", deployment("d", 1000, 1, "\n      topologySpreadConstraints: [{maxSkew: 1, topologyKey: rack, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {a: b}}}]"), 2500},
 		{"too large for all", deployment("d", 3000, 9, ""), 2500},
 		{"more than there are", deployment("d", 5000, 8, ""), 2500},
-		{"a gang of thousands", strings.ReplaceAll(job("g", 2000, 8, "\n      schedulerName: berth"), "metadata: {name: g}", "metadata: {name: g, annotations: {berth.dev/gang: g}}"), 4000},
+		{"a gang of thousands", gang(2000, 8, ""), 4000},
+		{"a gang, larger than any node", gang(512, 16, ""), 2500},
+		{"a gang, no such label", gang(512, 8, "\n      nodeSelector: {nvidia.com/gpu.product: H100}"), 2500},
+		{"a gang apart in racks", gang(512, 1, apartIn("rack")), 5000},
+		{"a gang spread over what no node has", gang(512, 1, spread("block")), 2500},
+		{"a gang spread, no room", gang(512, 8, spread("rack")), 5000},
 	}
+}
+
+// gang is a Job whose pods start together.
+func gang(pods, gpus int, more string) string {
+	return strings.ReplaceAll(job("g", pods, gpus, "\n      schedulerName: berth"+more), "metadata: {name: g}", "metadata: {name: g, annotations: {berth.dev/gang: g}}")
+}
+
+func apartIn(key string) string {
+	return "\n      affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{labelSelector: {matchLabels: {job-name: g}}, topologyKey: " + key + "}]}}"
+}
+
+func spread(key string) string {
+	return "\n      topologySpreadConstraints: [{maxSkew: 1, topologyKey: " + key + ", whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {job-name: g}}}]"
 }
 
 const apart = "\n      affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{labelSelector: {matchLabels: {a: b}}, topologyKey: kubernetes.io/hostname}]}}"
@@ -109,9 +127,7 @@ spec:
 
 // TestUntilWhen has running work say how long it runs, and asks when the manifests start.
 func TestUntilWhen(t *testing.T) {
-	gang := func(pods int) string {
-		return strings.ReplaceAll(job("g", pods, 8, "\n      schedulerName: berth"), "metadata: {name: g}", "metadata: {name: g, annotations: {berth.dev/gang: g}}")
-	}
+	gang := func(pods int) string { return gang(pods, 8, "") }
 	pending := func(n int) func(*facts.Facts) {
 		return func(f *facts.Facts) {
 			for i := range n {

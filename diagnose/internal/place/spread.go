@@ -2,7 +2,7 @@ package place
 
 import (
 	"fmt"
-	"maps"
+	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,14 +30,20 @@ func (s *Spread) Least() int {
 	if len(s.Have) == 0 || len(s.Have) < int(ptr.Deref(s.MinDomains, 1)) {
 		return 0
 	}
-	return slices.Min(slices.Collect(maps.Values(s.Have)))
+	least := math.MaxInt
+	//archtest:any-order the smallest is the smallest
+	for _, n := range s.Have {
+		least = min(least, n)
+	}
+	return least
 }
 
 // Empties are the domains that have fewest, sorted.
 func (s *Spread) Empties() []string {
 	var out []string
+	least := s.Least()
 	for v, n := range s.Have {
-		if n == s.Least() {
+		if n == least {
 			out = append(out, v)
 		}
 	}
@@ -121,13 +127,14 @@ func spreadExclusions(f *facts.Facts, p *corev1.Pod) (out []check.Exclusion) {
 	for _, s := range Spreads(f, p) {
 		full := check.Exclusion{Kind: check.BySpread, Term: s.Index, Nodes: make(map[string]string)}
 		none := check.Exclusion{Kind: check.BySpreadLabel, Term: s.Index, Nodes: make(map[string]string)}
+		least := s.Least()
 		for _, n := range f.Nodes {
 			v, ok := n.Labels[s.TopologyKey]
 			switch {
 			case !ok:
 				none.Nodes[n.Name] = "the node has no label " + s.TopologyKey + ", over which it has to be spread"
-			case s.Have[v]+s.Self-s.Least() > int(s.MaxSkew):
-				full.Nodes[n.Name] = fmt.Sprintf("its %s has %d of its kind, where another has %d", DomainWord(s.TopologyKey), s.Have[v], s.Least())
+			case s.Have[v]+s.Self-least > int(s.MaxSkew):
+				full.Nodes[n.Name] = fmt.Sprintf("its %s has %d of its kind, where another has %d", DomainWord(s.TopologyKey), s.Have[v], least)
 			}
 		}
 		out = append(out, full, none)
