@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -110,7 +111,13 @@ func (r *reading) facts(ctx context.Context, s Streams, about facts.Ref) (*facts
 	}
 	var logsOf func(*facts.Facts) []*corev1.Pod
 	if about.Name != "" {
-		logsOf = func(f *facts.Facts) []*corev1.Pod { return f.PodsOf(about) }
+		logsOf = func(f *facts.Facts) []*corev1.Pod {
+			own := f.PodsOf(about)
+			if slices.ContainsFunc(own, func(p *corev1.Pod) bool { return facts.StateOf(p) == facts.Pending }) {
+				own = append(slices.Clone(own), f.CrashingAgents()...) // they may be what it waits for
+			}
+			return own
+		}
 	}
 	return r.gather(ctx, s, about.Namespace, logsOf)
 }

@@ -309,7 +309,11 @@ func (t *trial) fixes() []Fix {
 		}
 		if t.mends[f] {
 			mends = append(mends, f)
-			edits = append(edits, t.allowed(f.Edits)...)
+			own := t.allowed(f.Edits)
+			if !t.binds[f] && t.first().Layer == check.L2 { // to get more machines is no way to mend those that are there
+				own = slices.DeleteFunc(own, func(e edit.Edit) bool { return e.Command == "" && len(e.Ops) == 0 })
+			}
+			edits = append(edits, own...)
 			edits = append(edits, t.allowed(slices.Concat(t.reverts(f, t.before), t.peers(f)))...)
 		}
 	}

@@ -429,3 +429,34 @@ func (f *Facts) PodFrom(o Object, number int) *corev1.Pod {
 	p.Status.Phase = corev1.PodPending
 	return p
 }
+
+// mostAgents bounds the agents whose logs are read beside those of what is asked about.
+const mostAgents = 4
+
+// CrashingAgents are pods of DaemonSets that end with an error again and again, by name: what a node lacks may be their doing, and
+// their logs say why.
+func (f *Facts) CrashingAgents() []*corev1.Pod {
+	var out []*corev1.Pod
+	for _, p := range f.Pods {
+		daemon := slices.ContainsFunc(p.OwnerReferences, func(r metav1.OwnerReference) bool { return r.Kind == "DaemonSet" })
+		if daemon && p.DeletionTimestamp == nil && slices.ContainsFunc(slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses), func(s corev1.ContainerStatus) bool {
+			return s.RestartCount > 0 && !s.Ready && LastEnd(&s) != nil
+		}) {
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, func(a, b *corev1.Pod) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	return out[:min(len(out), mostAgents)]
+}
+
+// LastEnd is how the container ended last with an error; nil where it did not.
+func LastEnd(s *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
+	for _, t := range []*corev1.ContainerStateTerminated{s.State.Terminated, s.LastTerminationState.Terminated} {
+		if t != nil && t.ExitCode != 0 {
+			return t
+		}
+	}
+	return nil
+}

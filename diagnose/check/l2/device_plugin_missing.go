@@ -38,6 +38,7 @@ func devicePluginMissing(c *check.Case) []check.Finding {
 			return p != nil && stackStarting(c, p, pluginTakes)
 		}) && place.Comes(c, nodes, func(n *corev1.Node) { place.Repaired(c, n) }),
 	}
+	f.Advice = crashAdvice(stuck(g))
 	absent := place.NodesWhere(nodes, func(n *corev1.Node) bool { return stuck(gpustack.NodeNamed(c.Facts, n.Name)) == nil })
 	f.Edits = bringBack(c, gpustack.RolePlugin, absent)
 	if e, ok := restart(c, gpustack.RolePlugin, nodes, stuck); ok && !f.Healthy {

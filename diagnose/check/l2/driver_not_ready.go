@@ -31,6 +31,7 @@ func driverNotReady(c *check.Case) []check.Finding {
 		Message:  fmt.Sprintf("%s %s no GPUs, because the %s is not ready: %s", place.NamesOf(nodes), place.Verb(nodes, "offers", "offer"), role, lackWords(c, role, pod, g)),
 		Evidence: append(place.NodesShow(nodes, place.GpusShown), lackShown(c, role, pod, g)...),
 	}
+	f.Advice = crashAdvice(pod)
 	young := func(g *gpustack.Node) bool {
 		_, p := lackingDriver(g)
 		return p != nil && stackStarting(c, p, driverTakes)

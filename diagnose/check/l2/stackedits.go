@@ -260,7 +260,7 @@ func socketOps(spec *corev1.PodSpec, at int, after *corev1.PodSpec) []edit.Op {
 }
 
 // restart has the pods of the role on the nodes made anew. It is offered where that may help: not where an image
-// cannot be had, and not where the DaemonSet's pods are well nowhere.
+// cannot be had, not where the DaemonSet's pods are well nowhere, and not where the kubelet has started the pod again in vain.
 func restart(c *check.Case, r gpustack.Role, nodes []*check.NodeFit, stuck func(*gpustack.Node) *corev1.Pod) (edit.Edit, bool) {
 	hopeful := slices.DeleteFunc(slices.Clone(nodes), func(n *check.NodeFit) bool {
 		p := stuck(gpustack.NodeNamed(c.Facts, n.Name))
@@ -287,7 +287,7 @@ func restart(c *check.Case, r gpustack.Role, nodes []*check.NodeFit, stuck func(
 // hopeful says whether the pod may do better when it is made anew.
 func hopeful(c *check.Case, p *corev1.Pod) bool {
 	word := gpustack.Trouble(p)
-	if strings.Contains(word, "Image") || word == "Pending" {
+	if strings.Contains(word, "Image") || word == "Pending" || crashes(p) >= inVain {
 		return false
 	}
 	d, ok := c.Controller(p).(*appsv1.DaemonSet)

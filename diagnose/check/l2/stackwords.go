@@ -1,7 +1,9 @@
 package l2
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,7 +39,7 @@ func stackStarting(c *check.Case, p *corev1.Pod, takes time.Duration) bool {
 func lackWords(c *check.Case, r gpustack.Role, p *corev1.Pod, g *gpustack.Node) string {
 	if p != nil {
 		if word := gpustack.Trouble(p); word != "not ready" {
-			return fmt.Sprintf("its pod %s is %s", p.Name, word)
+			return fmt.Sprintf("its pod %s is %s%s", p.Name, word, lastWords(c, p))
 		}
 		return fmt.Sprintf("its pod %s has not been ready for %s", p.Name, wording.Minutes(c.Now.Sub(p.CreationTimestamp.Time)))
 	}
@@ -58,6 +60,48 @@ func lackWords(c *check.Case, r gpustack.Role, p *corev1.Pod, g *gpustack.Node) 
 	}
 	return fmt.Sprintf("DaemonSet %s has made no pod there", a.Set.Name)
 }
+
+// lastWords says how the pod's container ended last, and the last line of its log; "" where neither is known.
+func lastWords(c *check.Case, p *corev1.Pod) string {
+	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		t := facts.LastEnd(&s)
+		if t == nil {
+			continue
+		}
+		out := fmt.Sprintf("; container %s ended with exit code %d", s.Name, t.ExitCode)
+		if t.Reason != "" && t.Reason != "Error" {
+			out += " (" + t.Reason + ")"
+		}
+		key := p.Namespace + "/" + p.Name + "/" + s.Name
+		if line := wording.LastLine(cmp.Or(c.Logs[key+"/previous"], c.Logs[key], t.Message)); line != "" {
+			out += ": " + wording.Shortened(line, 200)
+		}
+		return out
+	}
+	return ""
+}
+
+// crashes is how often the pod's container was started again after it ended.
+func crashes(p *corev1.Pod) int32 {
+	most := int32(0)
+	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		if w := s.State.Waiting; w != nil && w.Reason == "CrashLoopBackOff" {
+			most = max(most, s.RestartCount)
+		}
+	}
+	return most
+}
+
+// crashAdvice is for a pod that the kubelet starts again and again in vain.
+func crashAdvice(p *corev1.Pod) string {
+	if p == nil || crashes(p) < inVain {
+		return ""
+	}
+	return fmt.Sprintf("Read its log (kubectl logs %s -n %s --previous) and mend what it names: its settings, its image or the node. It was started %d times; once more does not help.", p.Name, p.Namespace, crashes(p)+1)
+}
+
+// inVain is how many restarts by the kubelet show that another one does not help.
+const inVain = 1
 
 // lackShown is where that can be read.
 func lackShown(c *check.Case, r gpustack.Role, p *corev1.Pod, g *gpustack.Node) (out []facts.Evidence) {
