@@ -5,6 +5,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/berth-dev/berth/diagnose/check"
@@ -40,7 +41,10 @@ func jobSuspended(c *check.Case) []check.Finding {
 			Message:  fmt.Sprintf("%s is suspended%s, and no queue manages it", facts.RefTo(m), since),
 			Evidence: []facts.Evidence{{Object: facts.RefTo(m).In(), Field: path, Value: "true"}},
 		}
-		if e, ok := resumed(c); ok {
+		if by := metav1.GetControllerOfNoCopy(c.Owners[0]); by != nil {
+			f.Message = fmt.Sprintf("%s is suspended%s, and %s %s, which made it, has not resumed it", facts.RefTo(m), since, by.Kind, by.Name)
+			f.Advice = fmt.Sprintf("Look at %s %s: its controller resumes the job, and suspends it again where somebody else does.", by.Kind, by.Name)
+		} else if e, ok := resumed(c); ok {
 			f.Edits = []edit.Edit{e}
 		}
 		return []check.Finding{f}

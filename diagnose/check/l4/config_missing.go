@@ -1,6 +1,7 @@
 package l4
 
 import (
+	"cmp"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -42,6 +43,19 @@ func configMissing(c *check.Case) []check.Finding {
 
 func lacksConfig(c *check.Case, m missing, who string, e facts.Evidence) check.Finding {
 	stuck := life.Alike(c, func(p *corev1.Pod) bool { return facts.StateOf(p) == c.State && facts.Unsettled(p) })
+	if maker, k := makerOf(c, m); maker != nil {
+		f := check.Finding{
+			Owner:    check.Platform,
+			Message:  fmt.Sprintf("%s of pod %s refers to %s, which %s is to make and has not made", who, c.Pod.Name, m, facts.RefTo(maker)),
+			Evidence: []facts.Evidence{e},
+			Advice:   fmt.Sprintf("Look at %s and at its controller: what is made by hand in its place does not last.", facts.RefTo(maker)),
+		}
+		if k.Type != "" {
+			f.Message += fmt.Sprintf(": %s is %s: %s", k.Type, k.Status, wording.Shortened(cmp.Or(k.Message, k.Reason), 160))
+			f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(maker).In(), Field: k.Field, Value: cmp.Or(k.Message, k.Reason, k.Status)})
+		}
+		return f
+	}
 	return check.Finding{
 		Message:  fmt.Sprintf("%s of pod %s refers to %s, which does not exist in namespace %s", who, c.Pod.Name, m, c.Pod.Namespace),
 		Evidence: []facts.Evidence{e}, Stays: m.named,

@@ -84,6 +84,12 @@ func crash(c *check.Case, k *life.Container, t *corev1.ContainerStateTerminated)
 		f.Message = fmt.Sprintf("%s of pod %s ran out of GPU memory (%s): %s", k.Noun(), c.Pod.Name, times, wording.Shortened(gpu, 120))
 		f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: "log of " + k.Name, Value: wording.Shortened(gpu, 200)})
 		f.Advice = "Use a smaller batch, split the model over more GPUs, or ask for GPUs with more memory."
+	case lineWith(log, hardwareWords) != "":
+		line := lineWith(log, hardwareWords)
+		f.Layer, f.Owner = check.L2, check.Platform
+		f.Message = fmt.Sprintf("%s of pod %s ends on node %s (%s), and its log names a fault of the hardware: %s", k.Noun(), c.Pod.Name, c.Pod.Spec.NodeName, times, wording.Shortened(line, 120))
+		f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: "log of " + k.Name, Value: wording.Shortened(line, 200)})
+		f.Advice = fmt.Sprintf("Have the GPUs of node %s looked at, and keep work off it until then.", c.Pod.Spec.NodeName)
 	case killer != nil:
 		f.Message = fmt.Sprintf("the kubelet stops %s of pod %s (%s), because its %s fails: %s", k.Noun(), c.Pod.Name, times, killer, wording.Shortened(sign.Message, 120))
 		f.Evidence = append(f.Evidence, life.Shown(sign))

@@ -46,3 +46,19 @@ func outOfGPUMemory(log string) string {
 	}
 	return ""
 }
+
+var (
+	hardwareWords = regexp.MustCompile(`(?i)uncorrectable ecc|ecc error|fallen off the bus|gpu is lost|\bxid\b|nvlink error|cudaerroreccuncorrectable|cudaerrornvlinkuncorrectable|nvml.*unknown error`)
+	oldDriver     = regexp.MustCompile(`(?i)nvidia driver on your system is too old|cuda driver version is insufficient for cuda runtime version|cudaerrorinsufficientdriver|unsupported toolchain|forward compatibility was attempted on non supported hw`)
+)
+
+// lineWith is the last line of a log that has the words; "" for none.
+func lineWith(log string, words *regexp.Regexp) string {
+	lines := strings.Split(log, "\n")
+	for i := len(lines) - 1; i >= 0; i-- {
+		if words.MatchString(lines[i]) {
+			return strings.TrimSpace(lines[i])
+		}
+	}
+	return ""
+}

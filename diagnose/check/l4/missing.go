@@ -2,12 +2,16 @@ package l4
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/life"
 )
 
@@ -128,4 +132,33 @@ func (m missing) make(p *corev1.Pod) string {
 		line += fmt.Sprintf(" --from-literal=%s=VALUE", k)
 	}
 	return line
+}
+
+// makerOf is an object of another project that is to make what is missing, and what it says is wrong: it says so under a target or a
+// secretName, as ExternalSecrets and Certificates do, or it is sealed under the same name. nil for none.
+func makerOf(c *check.Case, m missing) (*unstructured.Unstructured, facts.Condition) {
+	for _, kind := range slices.Sorted(maps.Keys(c.Foreign)) {
+		for _, u := range c.Foreign[kind] {
+			if u.GetNamespace() != c.Pod.Namespace || !isToMake(u, m.name) {
+				continue
+			}
+			for _, k := range facts.ConditionsOf(u) {
+				if k.Bad() {
+					return u, k
+				}
+			}
+			return u, facts.Condition{}
+		}
+	}
+	return nil, facts.Condition{}
+}
+
+// isToMake says whether the object is to make a Secret or ConfigMap of the name.
+func isToMake(u *unstructured.Unstructured, name string) bool {
+	for _, path := range [][]string{{"spec", "target", "name"}, {"spec", "secretName"}, {"spec", "destination", "name"}, {"spec", "template", "metadata", "name"}, {"spec", "secretObjectName"}} {
+		if s, _, _ := unstructured.NestedString(u.Object, path...); s == name {
+			return true
+		}
+	}
+	return u.GetName() == name && strings.Contains(u.GetKind(), "Secret")
 }
