@@ -17,6 +17,9 @@ func Default(p *Pool) {
 	if s.Nodes == nil && s.NodeNames != nil {
 		s.Nodes = new(int32(len(s.NodeNames)))
 	}
+	if s.Nodes == nil && (s.Launch != nil || s.Selects != nil) {
+		s.Nodes = new(int32(0))
+	}
 	fill(&s.Role, RoleWorker)
 	fill(&s.Pods, new(int32(110)))
 	if len(s.Taints) == 0 {
@@ -29,6 +32,33 @@ func Default(p *Pool) {
 	defaultGPUs(s)
 	defaultTopology(p.Name, &s.Topology)
 	defaultBoot(&s.Boot)
+	if s.Launch != nil {
+		defaultLaunch(s)
+	}
+}
+
+// defaultLaunch has reservations used where there are any, and nothing bought beside them that nobody asked for.
+func defaultLaunch(s *PoolSpec) {
+	l := s.Launch
+	switch {
+	case len(l.From) > 0:
+	case len(s.Reservations) > 0:
+		l.From = []CapacityType{CapacityReserved}
+	default:
+		l.From = []CapacityType{CapacityOnDemand}
+	}
+	if len(l.Zones) == 0 && s.Topology.Zone != "" {
+		l.Zones = []string{s.Topology.Zone}
+	}
+	if l.Static == nil {
+		fill(&l.Min, new(int32(0)))
+		fill(&l.Max, new(int32(1000)))
+		fill(&l.Headroom, new(int32(0)))
+	}
+	fill(&l.Consolidation, ConsolidateWhenEmpty)
+	fill(&l.ConsolidateAfter, &metav1.Duration{Duration: 10 * time.Minute})
+	fill(&l.DrainBefore, &metav1.Duration{Duration: 45 * time.Minute})
+	fill(&l.ReadyWithin, &metav1.Duration{Duration: 20 * time.Minute})
 }
 
 // defaultMachine sizes a node by its GPUs, about as cloud machines are sized.

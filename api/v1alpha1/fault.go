@@ -41,7 +41,7 @@ type FaultList struct {
 
 // FaultType is what goes wrong; see docs/faults.md for what each shows.
 //
-// +kubebuilder:validation:Enum=xid;gpu-lost;ecc;row-remap;thermal-throttle;power-brake;nvlink-down;fabric-manager-down;driver-crash;driver-upgrade;plugin-crash;gfd-failure;toolkit-failure;kubelet-restart;node-down;node-partitioned;disk-pressure;cni-not-ready;startup-taint-stays;node-readiness-taint;boot-slow;boot-fails;boot-never-registers;quarantine;registry-down;registry-slow;numa-refusal;clock-skew
+// +kubebuilder:validation:Enum=xid;gpu-lost;ecc;row-remap;thermal-throttle;power-brake;nvlink-down;fabric-manager-down;driver-crash;driver-upgrade;plugin-crash;gfd-failure;toolkit-failure;kubelet-restart;node-down;node-partitioned;disk-pressure;cni-not-ready;startup-taint-stays;node-readiness-taint;boot-slow;boot-fails;boot-never-registers;quarantine;registry-down;registry-slow;numa-refusal;clock-skew;launch-fails
 type FaultType string
 
 const (
@@ -73,6 +73,7 @@ const (
 	FaultRegistrySlow       FaultType = "registry-slow"
 	FaultNUMARefusal        FaultType = "numa-refusal"
 	FaultClockSkew          FaultType = "clock-skew"
+	FaultLaunchFails        FaultType = "launch-fails"
 )
 
 // FaultSpec says what goes wrong, where and when. Durations are simulated time.
@@ -85,6 +86,9 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.condition) || self.type == 'quarantine'",message="condition is for type quarantine"
 // +kubebuilder:validation:XValidation:rule="!has(self.taint) || self.type in ['startup-taint-stays', 'node-readiness-taint']",message="taint is for types startup-taint-stays and node-readiness-taint"
 // +kubebuilder:validation:XValidation:rule="!has(self.by) || self.type in ['boot-slow', 'registry-slow', 'clock-skew']",message="by is for types boot-slow, registry-slow and clock-skew"
+// +kubebuilder:validation:XValidation:rule="(self.type == 'launch-fails') == has(self.error)",message="error is required for type launch-fails, and has no meaning for others"
+// +kubebuilder:validation:XValidation:rule="self.type == 'launch-fails' || !has(self.zone) && !has(self.available)",message="zone and available are for type launch-fails"
+// +kubebuilder:validation:XValidation:rule="self.type != 'launch-fails' || has(self.pool) && !has(self.node) && !has(self.selector) && !has(self.count)",message="launch-fails is about a pool: give pool, and no node, selector or count"
 // +kubebuilder:validation:XValidation:rule="!has(self.every) || has(self.for)",message="every needs for: how long it lasts each time"
 // +kubebuilder:validation:XValidation:rule="!has(self.every) || duration(self.every) > duration(self.for)",message="every must be longer than for"
 // +kubebuilder:validation:XValidation:rule="!has(self.probability) || has(self.every)",message="probability needs every: it is drawn each time"
@@ -161,6 +165,21 @@ type FaultSpec struct {
 	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
 	Taint string `json:"taint,omitempty"`
 
+	// Error is what the provider answers, by its own name.
+	// +optional
+	Error LaunchError `json:"error,omitempty"`
+
+	// Zone in which it does. Default: all.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Zone string `json:"zone,omitempty"`
+
+	// Available is how many machines of the pool it has there nevertheless. Default: 0.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100000
+	Available *int32 `json:"available,omitempty"`
+
 	// By is how much slower, or by how much a clock is wrong.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="duration(self) <= duration('8760h') && duration(self) >= duration('-8760h')",message="is at most a year"
@@ -190,6 +209,27 @@ type FaultSpec struct {
 	// Seed of what is drawn. Faults of the same spec and seed do the same, whatever their names. Default: the name decides.
 	// +optional
 	Seed *int64 `json:"seed,omitempty"`
+}
+
+// LaunchError is why a provider gives no machine. LaunchTimeout is none of a provider's: it never answers.
+//
+// +kubebuilder:validation:Enum=InsufficientInstanceCapacity;ReservationCapacityExceeded;VcpuLimitExceeded;ZONE_RESOURCE_POOL_EXHAUSTED;QUOTA_EXCEEDED;AllocationFailed;Unauthorized;LaunchTimeout
+type LaunchError string
+
+const (
+	ErrorInsufficientInstanceCapacity LaunchError = "InsufficientInstanceCapacity" // aws: none of the type in the zone
+	ErrorReservationCapacityExceeded  LaunchError = "ReservationCapacityExceeded"  // aws: the reservation is used up
+	ErrorVcpuLimitExceeded            LaunchError = "VcpuLimitExceeded"            // aws: the account's quota
+	ErrorZoneResourcePoolExhausted    LaunchError = "ZONE_RESOURCE_POOL_EXHAUSTED" // gcp: none in the zone
+	ErrorQuotaExceeded                LaunchError = "QUOTA_EXCEEDED"               // gcp: the project's quota
+	ErrorAllocationFailed             LaunchError = "AllocationFailed"             // azure: none in the zone
+	ErrorUnauthorized                 LaunchError = "Unauthorized"
+	ErrorLaunchTimeout                LaunchError = "LaunchTimeout"
+)
+
+// OfZone says whether the error is of one zone: another may have machines.
+func (e LaunchError) OfZone() bool {
+	return e != ErrorVcpuLimitExceeded && e != ErrorQuotaExceeded && e != ErrorUnauthorized
 }
 
 // FaultCondition is a condition of a node.

@@ -14,6 +14,8 @@ import (
 // +kubebuilder:printcolumn:name="Ready",type=integer,JSONPath=`.status.ready`
 // +kubebuilder:printcolumn:name="GPUs",type=integer,JSONPath=`.status.gpus`
 // +kubebuilder:printcolumn:name="Model",type=string,JSONPath=`.spec.gpus[0].model`
+// +kubebuilder:printcolumn:name="Machines",type=integer,JSONPath=`.status.machines`,priority=1,description="Launched, or on their way."
+// +kubebuilder:printcolumn:name="Max",type=integer,JSONPath=`.spec.launch.max`,priority=1
 // +kubebuilder:printcolumn:name="Placement",type=string,JSONPath=`.spec.placement`,priority=1
 // +kubebuilder:printcolumn:name="Class",type=string,JSONPath=`.spec.workloadClass`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -41,7 +43,9 @@ type PoolList struct {
 // PoolSpec is what the user asks for. Pointers tell "not given" from zero; Default fills
 // them, so that code behind Default may dereference all of them.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.nodes) || has(self.nodeNames)",message="nodes or nodeNames is required"
+// +kubebuilder:validation:XValidation:rule="has(self.nodes) || has(self.nodeNames) || has(self.launch) || has(self.selects)",message="nodes, nodeNames, launch or selects is required"
+// +kubebuilder:validation:XValidation:rule="!has(self.launch) || !has(self.nodeNames) && (!has(self.nodes) || self.nodes == 0)",message="launch decides how many nodes there are: leave out nodes and nodeNames"
+// +kubebuilder:validation:XValidation:rule="!has(self.selects) || !has(self.launch) && !has(self.nodeNames) && (!has(self.nodes) || self.nodes == 0) && !has(self.gpus)",message="selects is for nodes that others make: leave out launch, nodes, nodeNames and gpus"
 // +kubebuilder:validation:XValidation:rule="!has(self.nodes) || !has(self.nodeNames) || self.nodes == size(self.nodeNames)",message="nodes must equal the number of nodeNames; leave nodes out"
 // +kubebuilder:validation:XValidation:rule="has(self.gpus) || !has(self.nvlink)",message="nvlink has no meaning without gpus"
 // +kubebuilder:validation:XValidation:rule="has(self.gpus) || !has(self.driver)",message="driver has no meaning without gpus"
@@ -175,6 +179,152 @@ type PoolSpec struct {
 	// Price of a node that no reservation pays for. Without it, it is unknown.
 	// +optional
 	Price *Price `json:"price,omitempty"`
+
+	// Launch has machines launched for work that waits, and released when nobody needs them, in place of a fixed number of nodes.
+	// +optional
+	Launch *LaunchPolicy `json:"launch,omitempty"`
+
+	// Selects names the nodes of the pool on a cluster where others make them. Such a pool has no hardware fields: nodes tell what
+	// they have.
+	// +optional
+	Selects *NodeSelection `json:"selects,omitempty"`
+}
+
+// LaunchPolicy is how many machines of a pool there may be, where, and what pays for them.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.static) || !has(self.min) && !has(self.max) && !has(self.headroom)",message="static is how many machines there are: leave out min, max and headroom"
+// +kubebuilder:validation:XValidation:rule="!has(self.min) || !has(self.max) || self.min <= self.max",message="min must be at most max"
+type LaunchPolicy struct {
+	// From is what machines are had from, the first first: reserved (the pool's reservations, in their order), on-demand, spot.
+	// Default: reserved where the pool has reservations, else on-demand.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=3
+	From []CapacityType `json:"from,omitempty"`
+	// Zones that machines may be in, the first first. Default: topology.zone.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:Pattern=`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`
+	Zones []string `json:"zones,omitempty"`
+	// Min is how many machines there always are. Default: 0.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100000
+	Min *int32 `json:"min,omitempty"`
+	// Max is how many machines there are at most. Default: 1000.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100000
+	Max *int32 `json:"max,omitempty"`
+	// Static is how many machines there are, whatever waits.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100000
+	Static *int32 `json:"static,omitempty"`
+	// Headroom is how many machines are kept free beyond what work needs. Default: 0.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=10000
+	Headroom *int32 `json:"headroom,omitempty"`
+	// Consolidation is which machines are released: WhenEmpty (default), those that no work is on; Never, none.
+	// +optional
+	Consolidation Consolidation `json:"consolidation,omitempty"`
+	// ConsolidateAfter is how long a machine is empty before it is released. Default: 10m.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+)$`
+	ConsolidateAfter *metav1.Duration `json:"consolidateAfter,omitempty"`
+	// DrainBefore is how long before the end of their reservation machines are drained, so that work can save a checkpoint.
+	// Default: 45m.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+)$`
+	DrainBefore *metav1.Duration `json:"drainBefore,omitempty"`
+	// ReadyWithin is how long a machine may take until work can be placed on it; then another is launched in its place.
+	// Default: 20m.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+)$`
+	ReadyWithin *metav1.Duration `json:"readyWithin,omitempty"`
+}
+
+// CapacityType is a way to have a machine. The words are Karpenter's.
+// +kubebuilder:validation:Enum=reserved;on-demand;spot
+type CapacityType string
+
+const (
+	CapacityReserved CapacityType = "reserved"
+	CapacityOnDemand CapacityType = "on-demand"
+	CapacitySpot     CapacityType = "spot"
+)
+
+// Consolidation is which machines are released.
+// +kubebuilder:validation:Enum=WhenEmpty;Never
+type Consolidation string
+
+const (
+	ConsolidateWhenEmpty Consolidation = "WhenEmpty"
+	ConsolidateNever     Consolidation = "Never"
+)
+
+// NodeSelection names nodes that others make, by labels or by Karpenter's NodePool.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.labels) != has(self.nodePool)",message="give labels or nodePool, one of them"
+type NodeSelection struct {
+	// Labels that the nodes have.
+	// +optional
+	// +kubebuilder:validation:MinProperties=1
+	// +kubebuilder:validation:MaxProperties=20
+	Labels map[string]string `json:"labels,omitempty"`
+	// NodePool of Karpenter that makes the nodes.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	NodePool string `json:"nodePool,omitempty"`
+}
+
+// Stockout is what a provider said it has not. It is not asked again before Until.
+type Stockout struct {
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Zone string `json:"zone,omitempty"`
+	// CapacityType and Reservation are what it was asked for.
+	// +optional
+	CapacityType CapacityType `json:"capacityType,omitempty"`
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Reservation string `json:"reservation,omitempty"`
+	// Error is the provider's own name of it: InsufficientInstanceCapacity.
+	// +kubebuilder:validation:MaxLength=256
+	Error string `json:"error"`
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
+	// Until is when it may be asked again.
+	Until metav1.Time `json:"until"`
+	// Failures is how often it said so, one after the other: each doubles the wait.
+	// +optional
+	Failures int32 `json:"failures,omitempty"`
+	// Got is how many machines it gave for the same need before.
+	// +optional
+	Got int32 `json:"got,omitempty"`
+}
+
+// Shortage is a gang that no machines can be launched for.
+type Shortage struct {
+	// Workload is the gang, as namespace/name.
+	// +kubebuilder:validation:MaxLength=512
+	Workload string `json:"workload"`
+	// Need is how many machines it needs, and Have how many can be had.
+	Need int32 `json:"need"`
+	Have int32 `json:"have"`
+	// Because is what keeps it from more.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Because string `json:"because,omitempty"`
 }
 
 // PoolStatus is what is there, as last counted.
@@ -188,6 +338,19 @@ type PoolStatus struct {
 	// GPUs that can be scheduled: the sum of what the nodes advertise.
 	// +optional
 	GPUs int32 `json:"gpus,omitempty"`
+	// Machines that are launched, or on their way; of a pool with launch.
+	// +optional
+	Machines int32 `json:"machines,omitempty"`
+	// Stockouts are what the provider said it has not.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Stockouts []Stockout `json:"stockouts,omitempty"`
+	// Shortages are the first gangs that no machines can be launched for.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Shortages []Shortage `json:"shortages,omitempty"`
 	// Conditions of the pool; the types are PoolReady and PoolValid.
 	// +optional
 	// +listType=map

@@ -12,7 +12,8 @@ import (
 var GroupVersion = schema.GroupVersion{Group: "berth.dev", Version: "v1alpha1"}
 
 // CRD is the CustomResourceDefinition pools.berth.dev as YAML, generated from the types,
-// QueueCRD is berthqueues.berth.dev, ReservationCRD is reservations.berth.dev, and FaultCRD is faults.berth.dev.
+// QueueCRD is berthqueues.berth.dev, ReservationCRD is reservations.berth.dev, FaultCRD is faults.berth.dev, and MachineCRD is
+// machines.berth.dev.
 var (
 	//go:embed berth.dev_pools.yaml
 	CRD []byte
@@ -22,6 +23,8 @@ var (
 	ReservationCRD []byte
 	//go:embed berth.dev_faults.yaml
 	FaultCRD []byte
+	//go:embed berth.dev_machines.yaml
+	MachineCRD []byte
 )
 
 // QueueKind and QueuePlural name the kind of queues. Queue alone would be the name of KAI's and Volcano's kinds too, and
@@ -43,7 +46,7 @@ func Resource(resource string) schema.GroupResource {
 }
 
 func addKnownTypes(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &Pool{}, &PoolList{}, &BerthQueue{}, &BerthQueueList{}, &Reservation{}, &ReservationList{}, &Fault{}, &FaultList{})
+	s.AddKnownTypes(GroupVersion, &Pool{}, &PoolList{}, &BerthQueue{}, &BerthQueueList{}, &Reservation{}, &ReservationList{}, &Fault{}, &FaultList{}, &Machine{}, &MachineList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

@@ -44,6 +44,7 @@ func Validate(p *Pool) field.ErrorList {
 			ClassTraining, ClassInference, ClassBatch, ClassInteractive, ClassSystem)...)
 	}
 	errs = append(errs, validateBoot(&s.Boot, spec.Child("boot"))...)
+	errs = append(errs, validateLaunch(s, spec)...)
 	return append(errs, validateSupply(s, spec)...)
 }
 
