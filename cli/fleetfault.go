@@ -48,6 +48,8 @@ type faultOptions struct {
 	uuids                             []string
 	count, gpuCount, xid, probability int32
 	state, condition, taint           string
+	launchError, zone                 string
+	available                         int32
 	by, after, lasts, every           time.Duration
 	seed                              int64
 	hasSeed                           bool
@@ -63,7 +65,8 @@ func newCmdFaultInject(s Streams) *cobra.Command {
   berth fleet fault inject plugin-crash --pool a100 --count 1 --for 10m
   berth fleet fault inject ecc --pool h100 --every 1h --for 5m --probability 20 --seed 7
   berth fleet fault inject quarantine --node h100-0 --condition AcceleratedHardwareReady=False
-  berth fleet fault inject registry-down --all-nodes`,
+  berth fleet fault inject registry-down --all-nodes
+  berth fleet fault inject launch-fails --pool h200 --zone us-east-2a --error InsufficientInstanceCapacity`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.hasSeed = cmd.Flags().Changed("seed")
@@ -101,6 +104,9 @@ func newCmdFaultInject(s Streams) *cobra.Command {
 	f.StringVar(&o.condition, "condition", "", "with quarantine: the node's condition, TYPE=True or TYPE=False, whichever is bad")
 	f.StringVar(&o.taint, "taint", "", "with startup-taint-stays and node-readiness-taint: the taint's key")
 	f.DurationVar(&o.by, "by", 0, "with boot-slow and registry-slow: how much longer it takes; with clock-skew: how wrong the clock is")
+	f.StringVar(&o.launchError, "error", "", "with launch-fails: what the provider answers")
+	f.StringVar(&o.zone, "zone", "", "with launch-fails: where (default in all zones)")
+	f.Int32Var(&o.available, "available", 0, "with launch-fails: how many machines of the pool there are nevertheless")
 	f.DurationVar(&o.after, "after", 0, "when it first happens (default at once)")
 	f.DurationVar(&o.lasts, "for", 0, "how long it lasts (default until it is cleared)")
 	f.DurationVar(&o.every, "every", 0, "time from one start to the next; needs --for")
@@ -111,6 +117,7 @@ func newCmdFaultInject(s Streams) *cobra.Command {
 	f.StringVarP(&o.output, "output", "o", "table", "table, json, yaml or name")
 	nameFlag(cmd, &o.cluster, defaultName, "name of the cluster")
 	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions([]string{"upgrade-required", "cordon-required", "wait-for-jobs-required", "pod-deletion-required", "drain-required", "pod-restart-required", "validation-required", "uncordon-required", "upgrade-failed"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("error", cobra.FixedCompletions([]string{"InsufficientInstanceCapacity", "ReservationCapacityExceeded", "VcpuLimitExceeded", "ZONE_RESOURCE_POOL_EXHAUSTED", "QUOTA_EXCEEDED", "AllocationFailed", "Unauthorized", "LaunchTimeout"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("pool", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return o.poolNames(cmd.Context()), cobra.ShellCompDirectiveNoFileComp
 	})
@@ -127,6 +134,7 @@ func (o *faultOptions) fault(kind string) (v1alpha1.Fault, error) {
 	s := &f.Spec
 	s.Node, s.Pool, s.UUIDs = o.node, o.pool, o.uuids
 	s.UpgradeState, s.Taint = o.state, o.taint
+	s.Error, s.Zone, s.Available = v1alpha1.LaunchError(o.launchError), o.zone, given(o.available)
 	if len(o.selector) > 0 || o.everywhere {
 		labels := o.selector
 		if labels == nil {
@@ -420,6 +428,7 @@ var faultTypes = []faultTypeLine{
 	{v1alpha1.FaultRegistrySlow, "images take long to pull"},
 	{v1alpha1.FaultNUMARefusal, "the kubelet's topology manager refuses pods with GPUs"},
 	{v1alpha1.FaultClockSkew, "a node's clock is wrong"},
+	{v1alpha1.FaultLaunchFails, "the provider gives no machine: --error says what it answers"},
 }
 
 func faultTypeHelp() string {

@@ -51,6 +51,7 @@ type controller struct {
 	poolQueue  workqueue.TypedRateLimitingInterface[string]
 	byHand     chan struct{} // capacity 1: nodes to adopt may have changed
 	faults     *faults       // nil: there is no such kind
+	launches   *launches     // nil: nobody launches machines
 
 	mu       sync.Mutex
 	problems map[string]string // by pool; see wanted
@@ -125,6 +126,7 @@ func poolEvents(changed func()) cache.ResourceEventHandler {
 func (c *controller) takePools() error {
 	pools := c.listPools()
 	nodes, problems := wanted(pools)
+	nodes = append(nodes, launched(pools, c.launches.list(), nodes)...)
 	taken, err := c.takenSlots()
 	if err != nil {
 		return err
@@ -196,6 +198,7 @@ func (c *controller) run(ctx context.Context, changed <-chan struct{}) error {
 		return err
 	}
 	due := newDue(c.takeFaults(ctx, time.Now()))
+	c.answerLaunches(ctx, time.Now())
 	defer due.stop()
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -211,8 +214,10 @@ func (c *controller) run(ctx context.Context, changed <-chan struct{}) error {
 			return nil
 		case <-changed:
 		case <-c.byHand:
+		case <-c.launches.news():
 		case <-c.faults.news():
 			due.set(c.takeFaults(ctx, time.Now()))
+			c.answerLaunches(ctx, time.Now())
 			continue
 		case <-due.C():
 			due.set(c.takeFaults(ctx, time.Now()))
@@ -222,6 +227,7 @@ func (c *controller) run(ctx context.Context, changed <-chan struct{}) error {
 			return err
 		}
 		due.set(c.takeFaults(ctx, time.Now()))
+		c.answerLaunches(ctx, time.Now())
 	}
 }
 

@@ -29,6 +29,8 @@ type faults struct {
 	store  cache.Store   // of *v1alpha1.Fault
 	poke   chan struct{} // capacity 1: Faults changed
 	any    bool          // there were some at the last look; owned by the controller's loop
+	// launches are those by which launches fail now; owned by the controller's loop.
+	launches []fault.Launch
 }
 
 func newFaults(client *poolClient, store cache.Store) *faults {
@@ -99,6 +101,7 @@ func (c *controller) takeFaults(ctx context.Context, now time.Time) time.Time {
 	c.faults.any = len(list) > 0
 	all := c.machines.all()
 	plan := fault.New(list, c.hittable(all, list), c.machines.clock, now)
+	c.faults.launches = plan.Launches
 	for _, m := range all {
 		if before, changed := m.setFaults(plan.Effects[m.name], now); changed {
 			c.log.Info("faults", "node", m.name)

@@ -50,14 +50,15 @@ func Run(ctx context.Context, o Options) error {
 // parts is what one Run consists of.
 type parts struct {
 	*controller
-	kubelet    *kubelet.Kubelet
-	server     *stream.Server
-	metrics    *metricsAPI
-	informers  informers.SharedInformerFactory
-	nodes      cache.SharedIndexInformer
-	slices     cache.SharedIndexInformer
-	poolCache  cache.SharedIndexInformer
-	faultCache cache.SharedIndexInformer
+	kubelet     *kubelet.Kubelet
+	server      *stream.Server
+	metrics     *metricsAPI
+	informers   informers.SharedInformerFactory
+	nodes       cache.SharedIndexInformer
+	slices      cache.SharedIndexInformer
+	poolCache   cache.SharedIndexInformer
+	faultCache  cache.SharedIndexInformer
+	launchCache cache.SharedIndexInformer
 }
 
 // assemble makes the parts and ties them together; nothing moves yet.
@@ -97,7 +98,7 @@ func newParts(o Options) (*parts, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &parts{informers: informers.NewSharedInformerFactory(client, 0), poolCache: pools.informer(), faultCache: pools.faultInformer()}
+	p := &parts{informers: informers.NewSharedInformerFactory(client, 0), poolCache: pools.informer(), faultCache: pools.faultInformer(), launchCache: pools.machineInformer()}
 	p.nodes = p.informers.Core().V1().Nodes().Informer()
 	p.slices = p.informers.Resource().V1().ResourceSlices().Informer()
 	p.controller = &controller{
@@ -112,6 +113,7 @@ func newParts(o Options) (*parts, error) {
 		poolQueue:  newQueue(),
 		byHand:     make(chan struct{}, 1),
 		faults:     newFaults(pools, p.faultCache.GetStore()),
+		launches:   newLaunches(p.launchCache.GetStore()),
 	}
 	p.machines = &machines{clock: clock.Clock{Speed: o.Speed}, cold: o.Cold, node: p.node}
 	return p, nil
@@ -205,8 +207,12 @@ func (p *parts) control(ctx context.Context) error {
 	if _, err := p.faultCache.AddEventHandler(p.faults.events()); err != nil {
 		return fmt.Errorf("watch faults: %w", err)
 	}
+	if _, err := p.launchCache.AddEventHandler(p.launches.events()); err != nil {
+		return fmt.Errorf("watch machines: %w", err)
+	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	wg.Go(func() { p.launchCache.RunWithContext(ctx) })
 	wg.Go(func() { p.poolCache.RunWithContext(ctx) })
 	wg.Go(func() { p.faultCache.RunWithContext(ctx) })
 	p.informers.StartWithContext(ctx)
@@ -214,7 +220,7 @@ func (p *parts) control(ctx context.Context) error {
 	if err := p.leases.Recall(ctx); err != nil {
 		return err
 	}
-	if !cache.WaitFor(ctx, "", p.nodes.HasSyncedChecker(), p.slices.HasSyncedChecker(), p.poolCache.HasSyncedChecker(), p.faultCache.HasSyncedChecker()) {
+	if !cache.WaitFor(ctx, "", p.nodes.HasSyncedChecker(), p.slices.HasSyncedChecker(), p.poolCache.HasSyncedChecker(), p.faultCache.HasSyncedChecker(), p.launchCache.HasSyncedChecker()) {
 		return nil
 	}
 	return p.run(ctx, changed)

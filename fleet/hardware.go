@@ -9,17 +9,17 @@ import (
 	"github.com/berth-dev/berth/fleet/gpu"
 )
 
-// hardware is what is inside node i of a pool: all that fleet/device needs to know of it.
-func hardware(pool *v1alpha1.Pool, i int) device.Config {
-	s := &pool.Spec
+// hardware is what is inside a wanted node: all that fleet/device needs to know of it.
+func hardware(w want) device.Config {
+	s := &w.pool.Spec
 	return device.Config{
-		Devices:    gpu.Devices(pool.NodeName(i), gpuGroups(s)),
+		Devices:    gpu.Devices(w.name(), gpuGroups(s)),
 		Driver:     gpu.Driver{Version: s.Driver.Version, CUDA: s.Driver.CUDA},
 		HostDriver: s.Driver.Preinstalled,
 		Advertise:  string(s.Advertise),
 		DynamicMIG: cutByClaims(s),
 		Parts:      agentParts(s),
-		Clique:     pool.NodeClique(i),
+		Clique:     w.pool.NodeClique(w.index),
 		Machine:    instanceType(s),
 	}
 }

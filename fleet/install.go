@@ -38,8 +38,14 @@ func Install(ctx context.Context, admin *rest.Config, pools []v1alpha1.Pool) err
 	if err != nil {
 		return fmt.Errorf("fault kind: %w", err)
 	}
-	if _, err := trouble.Apply(ctx, c.rest); err != nil {
-		return err
+	launches, err := crd.Read(v1alpha1.MachineCRD)
+	if err != nil {
+		return fmt.Errorf("machine kind: %w", err)
+	}
+	for _, k := range []crd.Kind{trouble, launches} {
+		if _, err := k.Apply(ctx, c.rest); err != nil {
+			return err
+		}
 	}
 	annotations, err := kind.Apply(ctx, c.rest)
 	if err != nil {

@@ -63,7 +63,7 @@ func newMachine(o machineOptions) *machine {
 	m := &machine{
 		name: o.Want.name(), slot: o.Slot, want: o.Want, clock: o.Clock, cold: o.Cold,
 		hardware: hardwareID(o.Want.pool, o.Want.index),
-		devices:  device.New(hardware(o.Want.pool, o.Want.index)),
+		devices:  device.New(hardware(o.Want)),
 		faults:   &fault.Effects{},
 	}
 	m.launch(o.Now)

@@ -157,7 +157,7 @@ func TestPairsShareNVLinkTwoByTwo(t *testing.T) {
 	pool := gpuPool("p", 1)
 	pool.Spec.NVLink, pool.Spec.GPUs[0].Count = v1alpha1.NVLinkPairs, 5
 	var links []int
-	for _, d := range hardware(pool, 0).Devices {
+	for _, d := range hardware(want{pool: pool}).Devices {
 		links = append(links, d.NVLink)
 	}
 	if diff := cmp.Diff([]int{0, 0, 1, 1, -1}, links); diff != "" {

@@ -32,7 +32,7 @@ func Boot(pools []v1alpha1.Pool, now time.Time) (Booted, error) {
 	}
 	nodes, _ := wanted(all)
 	for i, w := range nodes {
-		m := device.New(hardware(w.pool, w.index))
+		m := device.New(hardware(w))
 		m.SetStack(wholeStack(&w.pool.Spec), now)
 		f := facts{want: w, slot: slot(i), gpus: m.Places(), ready: true}
 		n := publish(newNode(w, slot(i), f, now), f, m.Advertise(now), now)

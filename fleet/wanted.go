@@ -27,9 +27,15 @@ type want struct {
 	pool   *v1alpha1.Pool // defaulted and valid; shared, never written
 	index  int            // which node of the pool, from 0
 	byHand bool           // the node belongs to its author: it is neither made nor deleted here
+	named  string         // of a Machine: its name; "": the pool decides
 }
 
-func (w want) name() string { return w.pool.NodeName(w.index) }
+func (w want) name() string {
+	if w.named != "" {
+		return w.named
+	}
+	return w.pool.NodeName(w.index)
+}
 
 // same says that two wants ask for the same node of the same version of the same pool.
 func (w want) same(other want) bool {

@@ -44,6 +44,15 @@ type Plan struct {
 	Effects map[string]*Effects             // by node; a node that nothing hits has none
 	Status  map[string]v1alpha1.FaultStatus // by fault
 	Next    time.Time                       // when this changes without an event; zero: never
+	// Launches are how launches fail now, oldest fault first.
+	Launches []Launch
+}
+
+// Launch is what a provider answers to who asks for more machines of a pool than it has.
+type Launch struct {
+	Pool, Zone string // in all zones where Zone is ""
+	Error      v1alpha1.LaunchError
+	Available  int
 }
 
 // New says what the faults do to the nodes at now.
@@ -75,6 +84,11 @@ func (p *Plan) add(f *v1alpha1.Fault, nodes []Node, c clock.Clock, now time.Time
 	}
 	if o.phase == v1alpha1.FaultActive {
 		status.ActiveSince = &metav1.Time{Time: o.since}
+		if f.Spec.Type == v1alpha1.FaultLaunchFails {
+			p.Launches = append(p.Launches, Launch{Pool: f.Spec.Pool, Zone: f.Spec.Zone, Error: f.Spec.Error, Available: int(deref(f.Spec.Available))})
+			p.Status[f.Name] = status
+			return
+		}
 		p.hit(f, o, nodes, c, now, &status)
 	}
 	p.Status[f.Name] = status
@@ -106,6 +120,13 @@ func (p *Plan) hit(f *v1alpha1.Fault, o occurrence, nodes []Node, c clock.Clock,
 		status.Phase, status.ActiveSince = v1alpha1.FaultMissed, nil
 		status.Message = missed(f, len(targets))
 	}
+}
+
+func deref(n *int32) int32 {
+	if n == nil {
+		return 0
+	}
+	return *n
 }
 
 func missed(f *v1alpha1.Fault, nodes int) string {
