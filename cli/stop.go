@@ -8,8 +8,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
@@ -37,13 +39,14 @@ func newCmdQueueReopen(s Streams) *cobra.Command {
 }
 
 func newCmdFreeze(s Streams) *cobra.Command {
-	return stopCommand(s, "freeze [QUEUE...]", "Stop all evictions", `Have Berth evict nothing: not for quota, priority, maximum run time, bookings, moves or drains. It sets spec.freezeEvictions of the queues, or
-of every queue at the top of the tree, so that all below are frozen too. A queue that is made at the top later is not frozen. Evictions
-that were sent already are not undone.`, "  berth freeze\n  berth freeze research", 0, "frozen", map[string]any{"freezeEvictions": true})
+	return stopCommand(s, "freeze [QUEUE...]", "Stop all evictions", `Have Berth evict nothing: not for quota, priority, maximum run time, bookings, moves or drains. Without queues it holds for the whole
+cluster and for queues that are made later: annotation `+v1alpha1.KeyFreeze+`=true of namespace `+v1alpha1.SystemNamespace+`. With queues it holds for these
+and those below them: spec.freezeEvictions. Evictions that were sent already are not undone.`, "  berth freeze\n  berth freeze research", 0, "frozen", map[string]any{"freezeEvictions": true})
 }
 
 func newCmdThaw(s Streams) *cobra.Command {
-	return stopCommand(s, "thaw [QUEUE...]", "Allow evictions again", "Allow evictions again in the queues, or in all that are frozen.", "  berth thaw", 0, "thawed", map[string]any{"freezeEvictions": nil})
+	return stopCommand(s, "thaw [QUEUE...]", "Allow evictions again", `Allow evictions again: in the queues or, without any, in the whole cluster and in every queue that is frozen. A queue below one that is
+frozen stays frozen.`, "  berth thaw", 0, "thawed", map[string]any{"freezeEvictions": nil})
 }
 
 // stopCommand is a verb that sets fields of queues.
@@ -76,8 +79,7 @@ func stopCommand(s Streams, use, short, long, example string, least int, action 
 	return cmd
 }
 
-// set sets the fields of the queues; of none by name, of all that it makes a difference to: at the top of the tree to freeze
-// them, and wherever they are frozen to thaw them.
+// set sets the fields of the queues; of none by name, it freezes the whole cluster, or thaws that and every queue that is frozen.
 func (o *stopOptions) set(ctx context.Context, names []string, spec map[string]any, action string) (all []done, err error) {
 	cfg, err := o.config()
 	if err != nil {
@@ -87,15 +89,20 @@ func (o *stopOptions) set(ctx context.Context, names []string, spec map[string]a
 	if err != nil {
 		return nil, err
 	}
-	queues := client.Resource(v1alpha1.GroupVersion.WithResource("berthqueues"))
+	queues := client.Resource(v1alpha1.GroupVersion.WithResource(v1alpha1.QueuePlural))
 	if len(names) == 0 {
+		if err := o.freezeAll(ctx, client, spec["freezeEvictions"]); err != nil {
+			return nil, outOfReach(err)
+		}
+		all = append(all, done{Kind: "evictions", Action: action, DryRun: o.dryRun})
+		if spec["freezeEvictions"] != nil {
+			return all, nil
+		}
 		list, err := queues.List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return nil, exitError{code: exitUnknown, err: err}
+		if err != nil && !apierrors.IsNotFound(err) {
+			return all, outOfReach(err)
 		}
-		if names = toSet(list.Items, spec["freezeEvictions"] != nil); len(names) == 0 {
-			return nil, errors.New("there is no queue to change")
-		}
+		names = frozen(list)
 	}
 	body, err := json.Marshal(map[string]any{"spec": spec})
 	if err != nil {
@@ -103,20 +110,44 @@ func (o *stopOptions) set(ctx context.Context, names []string, spec map[string]a
 	}
 	for _, name := range names {
 		if _, err := queues.Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{DryRun: dryRun(o.dryRun)}); err != nil {
-			return all, err
+			return all, outOfReach(err)
 		}
 		all = append(all, done{Kind: "berthqueue", Name: name, Action: action, DryRun: o.dryRun})
 	}
 	return all, nil
 }
 
-// toSet are the queues to freeze, or to thaw, sorted.
-func toSet(queues []unstructured.Unstructured, freeze bool) (names []string) {
-	for i := range queues {
-		parent, _, _ := unstructured.NestedString(queues[i].Object, "spec", "parent")
-		frozen, _, _ := unstructured.NestedBool(queues[i].Object, "spec", "freezeEvictions")
-		if freeze && parent == "" || !freeze && frozen {
-			names = append(names, queues[i].GetName())
+// freezeAll has nothing evicted in the whole cluster or, with nil, ends that.
+func (o *stopOptions) freezeAll(ctx context.Context, client dynamic.Interface, value any) error {
+	if value != nil {
+		value = "true"
+	}
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{v1alpha1.KeyFreeze: value}}})
+	if err != nil {
+		return err
+	}
+	namespaces := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"})
+	_, err = namespaces.Patch(ctx, v1alpha1.SystemNamespace, types.MergePatchType, body, metav1.PatchOptions{DryRun: dryRun(o.dryRun)})
+	return err
+}
+
+// outOfReach is the error with the exit code of a cluster that did not answer, unless the API server said it.
+func outOfReach(err error) error {
+	var said apierrors.APIStatus
+	if err == nil || errors.As(err, &said) {
+		return err
+	}
+	return exitError{code: exitUnknown, err: err}
+}
+
+// frozen are the names of the queues that are frozen by their own word, sorted.
+func frozen(list *unstructured.UnstructuredList) (names []string) {
+	if list == nil {
+		return nil
+	}
+	for i := range list.Items {
+		if is, _, _ := unstructured.NestedBool(list.Items[i].Object, "spec", "freezeEvictions"); is {
+			names = append(names, list.Items[i].GetName())
 		}
 	}
 	slices.Sort(names)

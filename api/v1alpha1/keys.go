@@ -31,7 +31,7 @@ const (
 
 	LabelExperiment    = KeyPrefix + "experiment"       // which experiment a pod is of; a label: `berth cost --by experiment`
 	KeyUser            = KeyPrefix + "user"             // whose work it is; an annotation: kube/policy/manifests/user.yaml
-	KeyHold            = KeyPrefix + "hold"             // true: it does not begin until it is released
+	KeyHold            = KeyPrefix + "hold"             // true or operator: it does not begin until it is released
 	KeyPreemptible     = KeyPrefix + "preemptible"      // true, false or surplus
 	KeyExpectedRun     = KeyPrefix + "expected-run"     // how long it runs: 90m
 	KeyMaxRun          = KeyPrefix + "max-run"          // after so long it is ended
@@ -48,6 +48,9 @@ const (
 	KeyCheckpointed = KeyPrefix + "checkpointed"
 	// KeySurge is on a pod that is moved and stays until the next one is ready: a Surge.
 	KeySurge = KeyPrefix + "surge"
+	// KeyFreeze is an annotation of namespace SystemNamespace. true: Berth evicts nothing in the whole cluster, from queues too
+	// that are made later. Anything but false, or nothing, is taken for true: rather nothing ends than what somebody meant to keep.
+	KeyFreeze = KeyPrefix + "freeze-evictions"
 	// KeyQueues is on a namespace: the queues that it may use, as the scheduler writes it.
 	KeyQueues = KeyPrefix + "queues"
 	// KeyWantedGPUs is on a binding, and so on the pod: a JSON list of device IDs.
@@ -55,6 +58,13 @@ const (
 	// KeyLease is on a binding, and so on the pod: by which lease its scheduler leads, NAME/UID/TRANSITIONS/HOLDER.
 	KeyLease = KeyPrefix + "lease"
 )
+
+// HoldByOperator is the value of KeyHold that the policy berth-hold guards: only who may "hold" the workloads of a namespace
+// (apiGroup berth.dev) writes it and takes it away. It counts whatever else a workload says.
+const HoldByOperator = "operator"
+
+// SystemNamespace is where the scheduler's own objects are, and what an operator says about all of the cluster.
+const SystemNamespace = "kube-system"
 
 // KeyTerms and KeySeal are annotations in which a Binding carries the Record of a pod that starts at once, and its seal. The
 // API server copies them onto the pod in the same write that gives the pod its node, so a bound pod has its terms whenever

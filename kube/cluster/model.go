@@ -103,7 +103,7 @@ func (m *Model) Set(objects ...metav1.Object) {
 			f.SetNamespace(o)
 		case *corev1.Service:
 			f.SetService(o)
-		case *batchv1.Job, *appsv1.StatefulSet, *appsv1.ReplicaSet, *appsv1.Deployment:
+		case *batchv1.Job, *appsv1.StatefulSet, *appsv1.ReplicaSet, *appsv1.Deployment, *metav1.PartialObjectMetadata:
 			if o.GetUID() != "" { // nobody can name one without as controller
 				f.SetOwner(o)
 			}
@@ -148,7 +148,7 @@ func (m *Model) Delete(objects ...metav1.Object) {
 			f.RemoveNamespace(o)
 		case *corev1.Service:
 			f.RemoveService(o)
-		case *batchv1.Job, *appsv1.StatefulSet, *appsv1.ReplicaSet, *appsv1.Deployment:
+		case *batchv1.Job, *appsv1.StatefulSet, *appsv1.ReplicaSet, *appsv1.Deployment, *metav1.PartialObjectMetadata:
 			f.RemoveOwner(o)
 		case *schedulingv1.PriorityClass:
 			f.RemovePriorityClass(o)

@@ -22,6 +22,7 @@ type owners struct {
 	gangOf map[types.UID]string             // the native gang that the owner's template is in
 	// complete says that all that exist are known: none is awaited.
 	complete bool
+	kinds    map[string]bool // that are watched: an owner of another kind is not awaited
 	now      func() time.Time
 }
 
@@ -29,6 +30,7 @@ func newOwners(now func() time.Time) *owners {
 	return &owners{
 		now: now, all: make(map[types.UID]*convert.Owner), below: make(map[types.UID]map[types.UID]bool), pods: make(map[types.UID]map[string]*member),
 		parts: make(map[string]map[types.UID]string), gangOf: make(map[types.UID]string),
+		kinds: map[string]bool{"Job": true, "StatefulSet": true, "ReplicaSet": true, "Deployment": true},
 	}
 }
 
@@ -45,7 +47,7 @@ func (o *owners) completed(p *corev1.Pod) *corev1.Pod {
 	if by == nil || by.Namespace != p.Namespace {
 		return p
 	}
-	return convert.WithOwners(p, by.Keys, o.above(by))
+	return convert.WithOwners(p, append([]convert.Keys{by.Own()}, o.above(by)...)...)
 }
 
 // held is the pod, which was decided about, with what its controllers say today about whether it is held.
@@ -54,15 +56,22 @@ func (o *owners) held(p *corev1.Pod) *corev1.Pod {
 	if by == nil || by.Namespace != p.Namespace {
 		return p
 	}
-	return convert.WithOwners(p, by.Keys.Held(), o.above(by).Held())
+	said := []convert.Keys{by.Own().Held()}
+	for _, keys := range o.above(by) {
+		said = append(said, keys.Held())
+	}
+	return convert.WithOwners(p, said...)
 }
 
-// above are the keys of the owner's own controller.
-func (o *owners) above(owner *convert.Owner) convert.Keys {
-	if up := o.all[owner.Controller]; up != nil {
-		return up.Keys
+// mostAbove is how many controllers are read above the one that makes a pod: a TrainJob has a JobSet, which has Jobs.
+const mostAbove = 4
+
+// above are the keys of the owner's own controllers, the nearest first.
+func (o *owners) above(owner *convert.Owner) (out []convert.Keys) {
+	for up := o.all[owner.Controller]; up != nil && len(out) < mostAbove && up.Namespace == owner.Namespace; up = o.all[up.Controller] {
+		out = append(out, up.Own())
 	}
-	return nil
+	return out
 }
 
 // awaited says whether a controller whose word counts for the pod has not been seen yet. Pods and their controllers
@@ -72,15 +81,18 @@ func (o *owners) awaited(p *corev1.Pod) bool {
 	if o.complete || c == nil || o.now().Sub(p.CreationTimestamp.Time) > ownerPatience {
 		return false
 	}
-	by := o.all[c.UID]
-	if by == nil {
-		return slices.Contains(ownerKinds[:], c.Kind)
+	if o.all[c.UID] == nil {
+		return o.kinds[c.Kind]
 	}
-	return by.Kind == "ReplicaSet" && by.Controller != "" && o.all[by.Controller] == nil
+	for by, n := o.all[c.UID], 0; n < mostAbove && by.Controller != ""; n++ {
+		up := o.all[by.Controller]
+		if up == nil {
+			return by.By != nil && o.kinds[by.By.Kind] || by.Kind == "ReplicaSet"
+		}
+		by = up
+	}
+	return false
 }
-
-// ownerKinds make pods that we read.
-var ownerKinds = [...]string{"Job", "StatefulSet", "ReplicaSet"}
 
 const (
 	// ownerPatience is how old a pod is when a controller that was not seen is taken to be gone.
@@ -131,7 +143,14 @@ func compareUIDs(a, b types.UID) int {
 	return 0
 }
 
-// SetOwner takes in a controller of pods: a Job, StatefulSet, ReplicaSet or Deployment.
+// WatchOwners says that objects of the kind will be given to SetOwner.
+func (f *Feed) WatchOwners(kind string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.owners.kinds[kind] = true
+}
+
+// SetOwner takes in a controller of pods: a Job, StatefulSet, ReplicaSet or Deployment, or the metadata of another.
 func (f *Feed) SetOwner(object metav1.Object) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -198,7 +217,7 @@ func (o *owners) relate(uid types.UID) (gangs []string) {
 	if owner == nil || owner.Pods == 0 && owner.Done == 0 {
 		return gangs
 	}
-	if gang, subgroup := owner.Gang(o.above(owner)); gang != "" {
+	if gang, subgroup := owner.Gang(o.above(owner)...); gang != "" {
 		insert(o.parts, gang, uid, subgroup)
 		o.gangOf[uid] = gang
 		gangs = append(gangs, gang)

@@ -28,6 +28,8 @@ type tenancy struct {
 	moved      map[string]bool // namespaces whose workloads may have another payer
 	allMoved   bool
 	implied    bool // the default queue was given to the engine without an object
+	frozen     bool // nothing is evicted in the whole cluster: v1alpha1.KeyFreeze
+	told       bool // frozen, as the implied queue was given
 	listen     Listener
 }
 
@@ -71,9 +73,9 @@ func (t *tenancy) payer(namespace, named string) string {
 
 // fallback is the queue that pays where nobody names one. It pays also while there is no object of its name, for work that
 // no quota covers could otherwise never be asked to give back what others are promised: only where there are no queues at
-// all is nothing promised.
+// all is nothing promised. Where evictions are frozen it is what freezes work without a queue.
 func (t *tenancy) fallback() string {
-	if len(t.queues) == 0 {
+	if len(t.queues) == 0 && !t.frozen {
 		return ""
 	}
 	return v1alpha1.DefaultQueue
@@ -177,6 +179,9 @@ func (f *Feed) SetNamespace(n *corev1.Namespace) {
 	if was.queue != is.queue {
 		t.moved[n.Name] = true
 	}
+	if n.Name == v1alpha1.SystemNamespace {
+		t.freeze(convert.Freezes(n))
+	}
 	if !known || !maps.Equal(was.labels, is.labels) {
 		//archtest:any-order each queue has a set of its own
 		for _, q := range t.queues {
@@ -187,6 +192,19 @@ func (f *Feed) SetNamespace(n *corev1.Namespace) {
 		}
 	}
 	f.reconsider()
+}
+
+// freeze has nothing evicted from any queue, those that come later too, or ends that.
+func (t *tenancy) freeze(frozen bool) {
+	if t.frozen == frozen {
+		return
+	}
+	t.frozen = frozen
+	t.allMoved = t.allMoved || len(t.queues) == 0
+	//archtest:any-order it fills a set
+	for name := range t.queues {
+		t.changed[name] = true
+	}
 }
 
 // RemoveNamespace takes a namespace away.
@@ -211,7 +229,7 @@ func (f *Feed) RemoveNamespace(n *corev1.Namespace) {
 
 // reconsider has the next cycle come at once if there is something to recharge.
 func (f *Feed) reconsider() {
-	if len(f.tenancy.moved)+len(f.tenancy.changed) > 0 {
+	if len(f.tenancy.moved)+len(f.tenancy.changed) > 0 || f.tenancy.allMoved {
 		f.out.wake()
 	}
 }
@@ -259,11 +277,11 @@ func (f *Feed) imply() {
 	t := f.tenancy
 	made := t.queues[v1alpha1.DefaultQueue] != nil
 	switch wants := t.fallback() != "" && !made; {
-	case wants && !t.implied:
+	case wants && (!t.implied || t.told != t.frozen):
 		v := convert.Queue(v1alpha1.NewDefaultQueue(cmp.Or(f.opts.GPU, DefaultGPU)))
-		v.Version = f.out.derived.next()
+		v.Version, v.Frozen = f.out.derived.next(), t.frozen
 		f.out.put(engine.Change{Queue: &v})
-		t.implied = true
+		t.implied, t.told = true, t.frozen
 	case !wants && t.implied:
 		if !made {
 			f.out.drop(engine.KindQueue, v1alpha1.DefaultQueue, f.out.derived.next())
@@ -276,7 +294,7 @@ func (t *tenancy) hasMoved(key string) bool { return t.allMoved || t.moved[names
 
 func (f *Feed) giveQueue(q *queue) {
 	v := convert.Queue(q.BerthQueue)
-	v.Version = f.out.derived.next()
+	v.Version, v.Frozen = f.out.derived.next(), v.Frozen || f.tenancy.frozen
 	if q.open != nil {
 		v.Namespaces = append([]string{}, slices.Sorted(maps.Keys(q.open))...) // never nil, which is all
 	}

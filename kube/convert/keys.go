@@ -32,6 +32,9 @@ func inheritable() []string {
 // more than shows that: an annotation may have 256 KiB. A label does not say whose work it is: the policy that keeps
 // others' names out guards the annotation.
 func asked(o *metav1.ObjectMeta, key string) string {
+	if key == v1alpha1.KeyHold && o.Labels[key] == v1alpha1.HoldByOperator {
+		return v1alpha1.HoldByOperator // the policy guards it in both places
+	}
 	if v := strings.TrimSpace(o.Annotations[key]); v != "" || key == v1alpha1.KeyUser {
 		return clipped(v, bytesOf(key))
 	}

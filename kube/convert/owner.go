@@ -41,7 +41,7 @@ type Owner struct {
 // Keys are values under our own keys.
 type Keys map[string]string
 
-// OwnerOf reads a Job, StatefulSet, ReplicaSet or Deployment; ok is false for anything else.
+// OwnerOf reads a Job, StatefulSet, ReplicaSet or Deployment, or the metadata of another OwnerKind; ok is false for anything else.
 func OwnerOf(object any) (o Owner, ok bool) {
 	switch c := object.(type) {
 	case *batchv1.Job:
@@ -60,6 +60,9 @@ func OwnerOf(object any) (o Owner, ok bool) {
 	case *appsv1.Deployment: // its ReplicaSets make the pods
 		o = newOwner("Deployment", &c.ObjectMeta, &metav1.ObjectMeta{})
 		o.Surges = surges(c)
+	case *metav1.PartialObjectMetadata: // nothing is read of it but whether it is held
+		o = newOwner(c.Kind, &c.ObjectMeta, &metav1.ObjectMeta{})
+		o.Keys, o.Labels, o.Annotations = o.Keys.Held(), nil, nil
 	default:
 		return Owner{}, false
 	}
@@ -145,10 +148,10 @@ func (o *Owner) SaysTheSame(other *Owner) bool {
 }
 
 // Gang names the gang, and the part of it, that the owner's pods are in; "": none. above is what the owner's
-// own controller says.
-func (o *Owner) Gang(above Keys) (key, subgroup string) {
+// own controllers say, the nearest first.
+func (o *Owner) Gang(above ...Keys) (key, subgroup string) {
 	get := func(k string) string {
-		for _, said := range []Keys{o.Template, o.Keys, above} {
+		for _, said := range append([]Keys{o.Template, o.Keys}, above...) {
 			if v := said[k]; v != "" {
 				return v
 			}
@@ -179,12 +182,13 @@ func keysOf(o *metav1.ObjectMeta) Keys {
 }
 
 // WithOwners returns the pod with what its controllers say under our keys, the nearest first, where it says
-// nothing itself. The pod is not written to.
+// nothing itself. An operator's hold counts before all that is nearer. The pod is not written to.
 func WithOwners(p *corev1.Pod, said ...Keys) *corev1.Pod {
 	var more map[string]string
 	for _, keys := range said {
 		for key, value := range keys {
-			if asked(&p.ObjectMeta, key) != "" || more[key] != "" {
+			operators := key == v1alpha1.KeyHold && value == v1alpha1.HoldByOperator
+			if !operators && (asked(&p.ObjectMeta, key) != "" || more[key] != "") {
 				continue
 			}
 			if more == nil {
@@ -210,8 +214,17 @@ func (k Keys) Held() Keys {
 	return nil
 }
 
+// Own are the keys that are the owner's own word. A ReplicaSet has copies of its Deployment's annotations, which the Deployment's
+// controller does not remove again: whether it is held the Deployment says alone.
+func (o *Owner) Own() Keys {
+	if o.By == nil || o.By.Kind != "Deployment" || o.Keys[v1alpha1.KeyHold] == "" {
+		return o.Keys
+	}
+	return without(o.Keys, Keys{v1alpha1.KeyHold: ""})
+}
+
 // without returns what is in a and not in b.
-func without(a, b map[string]string) map[string]string {
+func without[M ~map[string]string](a, b M) M {
 	out := maps.Clone(a)
 	maps.DeleteFunc(out, func(key, _ string) bool { _, in := b[key]; return in })
 	return out

@@ -58,6 +58,15 @@ func Queue(q *v1alpha1.BerthQueue) engine.Queue {
 	return out
 }
 
+// Freezes says whether the namespace, v1alpha1.SystemNamespace, has nothing evicted in the whole cluster.
+func Freezes(n *corev1.Namespace) bool {
+	switch strings.TrimSpace(n.Annotations[v1alpha1.KeyFreeze]) {
+	case "", "false":
+		return false
+	}
+	return true
+}
+
 // stop is how the queue is stopped. What the API server should have refused stops it too: rather nothing begins than
 // what somebody meant to keep back.
 func stop(p v1alpha1.StopPolicy) engine.Stop {

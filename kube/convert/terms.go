@@ -81,8 +81,13 @@ func (t *terms) preemptible() string {
 	return ""
 }
 
-// held reads whether the workload is held back.
+// held reads whether the workload is held back: by an operator if any of it is, else as the first says that says something.
 func (t *terms) held() bool {
+	for _, a := range t.authors {
+		if asked(a.ObjectMeta, v1alpha1.KeyHold) == v1alpha1.HoldByOperator {
+			return true
+		}
+	}
 	a, v := t.first(v1alpha1.KeyHold)
 	switch v {
 	case "", "false":
@@ -90,7 +95,7 @@ func (t *terms) held() bool {
 	case "true":
 		return true
 	}
-	t.reject(a, v1alpha1.KeyHold, v, "true or false")
+	t.reject(a, v1alpha1.KeyHold, v, "true, false or "+v1alpha1.HoldByOperator)
 	return false
 }
 

@@ -250,6 +250,7 @@ func identity() []any {
 		&rbacv1.ClusterRole{TypeMeta: rbacType("ClusterRole"), ObjectMeta: meta("", "berth-metrics"), Rules: []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}},
 		&rbacv1.ClusterRole{TypeMeta: rbacType("ClusterRole"), ObjectMeta: meta("", "berth-queues-edit"), Rules: []rbacv1.PolicyRule{
 			{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{v1alpha1.QueuePlural}, Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"}},
+			{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"workloads"}, Verbs: []string{"hold"}}, // and release: policy berth-hold
 		}},
 	}
 	roles, binding := scheduler.CommonRoles()

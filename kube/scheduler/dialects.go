@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -30,6 +31,8 @@ type dialects struct {
 	watched map[string]bool // kinds
 	classes bool            // priority classes are watched
 	running sync.WaitGroup
+
+	metadata metadata.Interface // of owners; nil: none is watched yet
 }
 
 // watchDialects watches the kinds of dialects that are served, and goes on looking for others until ctx ends. synced say that all
@@ -48,6 +51,11 @@ func (s *scheduler) watchDialects(ctx context.Context) (d *dialects, synced []ca
 	if synced, err = d.look(ctx); err != nil {
 		return nil, nil, err
 	}
+	owners, err := d.lookForOwners(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	synced = append(synced, owners...)
 	since := time.Duration(0)
 	d.running.Go(func() {
 		for sleep(ctx, rivalEvery) {
@@ -62,6 +70,9 @@ func (s *scheduler) watchDialects(ctx context.Context) (d *dialects, synced []ca
 			since = 0
 			if _, err := d.look(ctx); err != nil && ctx.Err() == nil {
 				s.log.Warn("look for dialects", "err", err)
+			}
+			if _, err := d.lookForOwners(ctx); err != nil && ctx.Err() == nil {
+				s.log.Warn("look for owners", "err", err)
 			}
 		}
 	})

@@ -17,6 +17,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/kube/answer"
 	"github.com/berth-dev/berth/kube/cluster"
+	"github.com/berth-dev/berth/kube/convert"
 	"github.com/berth-dev/berth/kube/dialect"
 	"github.com/berth-dev/berth/kube/dialect/all"
 	"github.com/berth-dev/berth/kube/dialect/controllers"
@@ -113,7 +114,7 @@ var fleetRule = rbacv1.PolicyRule{APIGroups: []string{"metrics.k8s.io"}, Resourc
 // dialectRules are for the kinds of dialects, whether or not they are served: to read them, to write their statuses, and to make the
 // groups that the project itself makes.
 func dialectRules() []rbacv1.PolicyRule {
-	out := []rbacv1.PolicyRule{{APIGroups: []string{"scheduling.k8s.io"}, Resources: []string{"priorityclasses"}, Verbs: []string{"get", "list", "watch"}}}
+	out := append(ownerRules(), rbacv1.PolicyRule{APIGroups: []string{"scheduling.k8s.io"}, Resources: []string{"priorityclasses"}, Verbs: []string{"get", "list", "watch"}})
 	for _, d := range all.Dialects() {
 		if a, ok := d.(dialect.Admitter); ok { // whether its own controller runs
 			out = append(out, rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: []string{a.Rival().Name}, Verbs: []string{"get"}})
@@ -132,6 +133,20 @@ func dialectRules() []rbacv1.PolicyRule {
 		rule := rbacv1.PolicyRule{APIGroups: []string{k.Group}, Resources: []string{k.Plural}, Verbs: []string{"get", "list", "watch"}}
 		if !slices.ContainsFunc(out, func(r rbacv1.PolicyRule) bool { return reflect.DeepEqual(r, rule) }) {
 			out = append(out, rule)
+		}
+	}
+	return out
+}
+
+// ownerRules are for the kinds whose metadata is read, whether or not they are served: one for each group.
+func ownerRules() (out []rbacv1.PolicyRule) {
+	for _, k := range convert.OwnerKinds() {
+		switch last := len(out) - 1; {
+		case k.Typed:
+		case last >= 0 && out[last].APIGroups[0] == k.Group:
+			out[last].Resources = append(out[last].Resources, k.Plural)
+		default:
+			out = append(out, rbacv1.PolicyRule{APIGroups: []string{k.Group}, Resources: []string{k.Plural}, Verbs: []string{"list", "watch"}})
 		}
 	}
 	return out

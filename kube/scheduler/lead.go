@@ -12,13 +12,15 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
 // errLostLead ends a run whose lease another scheduler took.
 var errLostLead = errors.New("scheduler: another one leads now")
 
 // leaseNamespace is where schedulers of one name agree on who leads.
-const leaseNamespace = "kube-system"
+const leaseNamespace = v1alpha1.SystemNamespace
 
 // leaseFor is how long a lease holds without being renewed. Writes end leaseMargin earlier.
 const leaseFor = 8 * time.Second

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/diagnose/check"
@@ -28,14 +29,36 @@ func workloadHeld(c *check.Case) []check.Finding {
 		return queue.BerthSaid(c, why.WorkloadHeld)
 	}
 	found := check.Finding{Message: "it " + g.Sentence(nil)}
-	o := queue.BerthKeyed(c, v1alpha1.KeyHold)
+	o, value := holder(c)
 	if o == nil { // another member of its gang says so
 		return []check.Finding{found}
 	}
 	field := fmt.Sprintf("metadata.annotations[%q]", v1alpha1.KeyHold)
-	found.Evidence = []facts.Evidence{{Object: facts.RefTo(o).In(), Field: field, Value: "true"}}
+	found.Evidence = []facts.Evidence{{Object: facts.RefTo(o).In(), Field: field, Value: value}}
 	found.Edits = []edit.Edit{unheld(o)}
+	if value == v1alpha1.HoldByOperator {
+		found.Owner = check.Scheduler
+		found.Message += "; an operator holds it"
+	}
 	return []check.Finding{found}
+}
+
+// holder is who says that the pod is held, and how: an operator's word counts before what is nearer. A ReplicaSet of a
+// Deployment has copies of that one's annotations.
+func holder(c *check.Case) (by facts.Object, value string) {
+	for _, o := range queue.BerthSpeakers(c) {
+		if up := metav1.GetControllerOf(o); up != nil && up.Kind == "Deployment" {
+			continue
+		}
+		said := o.GetAnnotations()[v1alpha1.KeyHold]
+		if said == v1alpha1.HoldByOperator {
+			return o, said
+		}
+		if said != "" && by == nil {
+			by, value = o, said
+		}
+	}
+	return by, value
 }
 
 // unheld takes the hold from the object that says it.
