@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -69,6 +70,22 @@ func (s *session) startScheduler(ctx context.Context) error {
 	}
 	s.report.did("scheduling pods with schedulerName " + strings.Join(pods, ", "))
 	return nil
+}
+
+// waitPolicies waits until the API server enforces Berth's policies: what is created before is nobody's work.
+func (s *session) waitPolicies(ctx context.Context) error {
+	s.report.doing("waiting until admission policies are in force")
+	admin, err := s.cp.Config("admin")
+	if err != nil {
+		return err
+	}
+	soon, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	err = scheduler.InForce(soon, admin)
+	if ctx.Err() != nil {
+		return errInterrupted
+	}
+	return err
 }
 
 func (r *runningScheduler) stop() {

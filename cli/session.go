@@ -124,6 +124,9 @@ func (s *session) play(ctx context.Context, l net.Listener) (err error) {
 		return err
 	}
 	if !s.withoutScheduler {
+		if err := s.waitPolicies(ctx); err != nil {
+			return err
+		}
 		if err := s.waitAnswers(ctx); err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -76,12 +77,15 @@ func read(text []byte) (Manifest, error) {
 	return Manifest{Path: "/apis/" + head.APIVersion + "/" + resource + "/" + head.Metadata.Name, Text: text}, nil
 }
 
-// Install makes the policies of the cluster what they should be, whether or not they are there.
+// Install makes the policies of the cluster what they should be, whether or not they are there. InForce says when they count.
 func Install(ctx context.Context, client rest.Interface) error {
 	list, err := Manifests()
 	if err != nil {
 		return err
 	}
+	early := slices.DeleteFunc(slices.Clone(list), func(m Manifest) bool { return probed(m.Path) })
+	late := slices.DeleteFunc(list, func(m Manifest) bool { return !probed(m.Path) })
+	list = append(early, late...)
 	for _, m := range list {
 		err := client.Patch(types.ApplyYAMLPatchType).AbsPath(m.Path).SetHeader("Accept", runtime.ContentTypeJSON).
 			Param("fieldManager", manager).Param("force", "true").Body(m.Text).Do(ctx).Error()

@@ -53,6 +53,15 @@ func Install(ctx context.Context, admin *rest.Config, log *slog.Logger) error {
 	return nil
 }
 
+// InForce returns once the API server enforces the policies that Install applied, or ctx ends. It needs administrator rights.
+func InForce(ctx context.Context, admin *rest.Config) error {
+	client, err := kubernetes.NewForConfig(admin)
+	if err != nil {
+		return fmt.Errorf("scheduler: %w", err)
+	}
+	return policy.InForce(ctx, client.Discovery().RESTClient())
+}
+
 // store is where objects of one kind are kept.
 type store[T metav1.Object] interface {
 	Create(context.Context, T, metav1.CreateOptions) (T, error)
