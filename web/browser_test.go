@@ -1,136 +1,45 @@
 package web
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/page"
-	"github.com/chromedp/cdproto/runtime"
-	"github.com/chromedp/chromedp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/internal/chromium"
 	"github.com/berth-dev/berth/kube/answer"
 )
 
 var update = flag.Bool("update", false, "write the screenshots of docs/page")
 
-// browser is a tab of a real Chromium, and what it did that it must not.
-type browser struct {
-	context.Context
-	t testing.TB
-}
+// browser is a tab that looks at the page.
+type browser struct{ *chromium.Tab }
 
-// browse opens a tab. Where there is no Chromium, the test is skipped and says so by name.
 func browse(t testing.TB, width, height int) *browser {
 	t.Helper()
-	program := ""
-	for _, name := range []string{"chromium", "chromium-headless-shell", "google-chrome", "chrome"} {
-		if path, err := exec.LookPath(name); err == nil && program == "" {
-			program = path
-		}
-	}
-	if program == "" {
-		t.Skipf("%s needs Chromium, and none is installed", t.Name())
-	}
-	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.WindowSize(width, height),
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
-	all, stop := chromedp.NewExecAllocator(context.Background(), options...)
-	tab, closeTab := chromedp.NewContext(all)
-	ctx, cancel := context.WithTimeout(tab, 2*time.Minute)
-	t.Cleanup(func() { cancel(); closeTab(); stop() })
-	b := &browser{ctx, t}
-	if err := chromedp.Do(b); err != nil {
-		t.Fatalf("start %s: %v", program, err)
-	}
-	thrown := chromedp.Events(b, runtime.ExceptionThrown)
-	go func() {
-		for e, err := range thrown {
-			if err != nil {
-				return
-			}
-			t.Errorf("the page threw: %s %+v", e.ExceptionDetails.Text, e.ExceptionDetails.Exception)
-		}
-	}()
-	return b
-}
-
-// before has every page that is opened from now on run a script first.
-func (b *browser) before(script string) {
-	b.t.Helper()
-	if _, err := chromedp.Call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script}); err != nil {
-		b.t.Fatal(err)
-	}
+	return &browser{chromium.Open(t, width, height)}
 }
 
 // open follows the link.
 func (b *browser) open(link string) {
-	b.t.Helper()
-	if err := chromedp.Do(b, chromedp.Navigate(link)); err != nil {
-		b.t.Fatal(err)
-	}
-	b.until(`document.querySelector("main")`)
-}
-
-// run has the page do something.
-func (b *browser) run(script string) {
-	b.t.Helper()
-	if _, err := chromedp.Run(b, chromedp.Evaluate[any]("(() => {"+script+"; return 0})()")); err != nil {
-		b.t.Fatal(err)
-	}
-}
-
-// number is what a JavaScript expression comes to.
-func (b *browser) number(expression string) float64 {
-	b.t.Helper()
-	n, err := chromedp.Run(b, chromedp.Evaluate[float64](expression))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return n
-}
-
-// until waits for a JavaScript expression to be true.
-func (b *browser) until(expression string) {
-	b.t.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		ok, err := chromedp.Run(b, chromedp.Evaluate[bool]("!!("+expression+")"))
-		if err == nil && ok {
-			return
-		}
-		if time.Now().After(end) {
-			text, _ := chromedp.Run(b, chromedp.Evaluate[string]("document.body.innerText.slice(0, 2000)"))
-			b.t.Fatalf("never: %s\nthe page reads:\n%s", expression, text)
-		}
-	}
+	b.T.Helper()
+	b.Navigate(link)
+	b.Until(`document.querySelector("main")`)
 }
 
 // shoot writes a picture for the docs, with -update.
 func (b *browser) shoot(name string) {
-	b.t.Helper()
-	time.Sleep(300 * time.Millisecond) // the last frame
-	picture, err := chromedp.Run(b, chromedp.CaptureScreenshot())
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	folder := b.t.TempDir()
+	b.T.Helper()
+	folder := b.T.TempDir()
 	if *update {
 		folder = filepath.Join("..", "docs", "page")
 	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		b.t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(folder, name+".png"), picture, 0o644); err != nil {
-		b.t.Fatal(err)
-	}
+	b.Shoot(filepath.Join(folder, name+".png"))
 }
 
 func gpus(n int64) []why.Amount { return []why.Amount{{Resource: "nvidia.com/gpu", Value: n}} }
@@ -178,55 +87,53 @@ func TestPage(t *testing.T) {
 	s := start(t, a, q, time.Second)
 	b := browse(t, 1440, 900)
 	b.open(s.Link())
-	b.until(`document.querySelector(".stage")?.dataset.painted && document.querySelector(".sum").innerText.startsWith("2,048 GPUs")`)
-	b.until(`document.querySelector("#age").innerText === "live"`)
+	b.Until(`document.querySelector(".stage")?.dataset.painted && document.querySelector(".sum").innerText.startsWith("2,048 GPUs")`)
+	b.Until(`document.querySelector("#age").innerText === "live"`)
 	b.shoot("fleet")
 
 	// A pod arrives while the page watches.
 	a.put("pods", gpuPod("team-0", "arrives", "gpu-0024", 8))
-	b.run(`const s = document.querySelector("input[type=search]"); s.value = "arrives"; s.dispatchEvent(new Event("input"))`)
-	b.until(`document.querySelector(".sum").innerText.startsWith("8 GPUs match on 1 node")`)
-	b.run(`const s = document.querySelector("input[type=search]"); s.value = ""; s.dispatchEvent(new Event("input"))`)
-	b.run(`document.querySelector(".fitform").requestSubmit()`)
-	b.until(`document.querySelector(".verdict")?.innerText === "starts"`)
-	b.run(`const s = document.querySelector("select[aria-label='Colour by']"); s.value = "job"; s.dispatchEvent(new Event("change"))`)
-	b.until(`location.hash.includes("colour=job")`)
+	b.Do(`const s = document.querySelector("input[type=search]"); s.value = "arrives"; s.dispatchEvent(new Event("input"))`)
+	b.Until(`document.querySelector(".sum").innerText.startsWith("8 GPUs match on 1 node")`)
+	b.Do(`const s = document.querySelector("input[type=search]"); s.value = ""; s.dispatchEvent(new Event("input"))`)
+	b.Do(`document.querySelector(".fitform").requestSubmit()`)
+	b.Until(`document.querySelector(".verdict")?.innerText === "starts"`)
+	b.Do(`const s = document.querySelector("select[aria-label='Colour by']"); s.value = "job"; s.dispatchEvent(new Event("change"))`)
+	b.Until(`location.hash.includes("colour=job")`)
 	b.shoot("fit")
 
 	// The table says the same as the picture.
-	b.run(`location.hash = "#fleet?view=table&q=gpu-0013"`)
-	b.until(`document.querySelectorAll("table.nodes tbody th").length === 1 && document.querySelector("table.nodes tbody").innerText.includes("is not Ready")`)
+	b.Do(`location.hash = "#fleet?view=table&q=gpu-0013"`)
+	b.Until(`document.querySelectorAll("table.nodes tbody th").length === 1 && document.querySelector("table.nodes tbody").innerText.includes("is not Ready")`)
 
-	b.run(`location.hash = "#queues"`)
-	b.until(`document.querySelectorAll("table.queues tbody tr").length === 4 && document.querySelector("table.line tbody").innerText.includes("job/llama")`)
+	b.Do(`location.hash = "#queues"`)
+	b.Until(`document.querySelectorAll("table.queues tbody tr").length === 4 && document.querySelector("table.line tbody").innerText.includes("job/llama")`)
 	b.shoot("queues")
-	b.run(`document.querySelector("table.line a").click()`)
-	b.until(`document.querySelector(".sentence")?.innerText.startsWith("4 pods need 8 GPUs")`)
-	b.until(`document.querySelectorAll(".ladder > li").length === 4 && document.querySelector(".ladder .here b").innerText === "L3"`)
+	b.Do(`document.querySelector("table.line a").click()`)
+	b.Until(`document.querySelector(".sentence")?.innerText.startsWith("4 pods need 8 GPUs")`)
+	b.Until(`document.querySelectorAll(".ladder > li").length === 4 && document.querySelector(".ladder .here b").innerText === "L3"`)
 	b.shoot("why")
-	b.run(`location.hash = "#ledger?by=pool"`)
-	b.until(`document.querySelectorAll(".waterfall .step").length === 9`)
+	b.Do(`location.hash = "#ledger?by=pool"`)
+	b.Until(`document.querySelectorAll(".waterfall .step").length === 9`)
 	b.shoot("ledger")
-	b.run(`location.hash = "#health?span=21600"`)
-	b.until(`document.querySelector(".chart path.use") && document.querySelector(".tiles").childElementCount === 6`)
+	b.Do(`location.hash = "#health?span=21600"`)
+	b.Until(`document.querySelector(".chart path.use") && document.querySelector(".tiles").childElementCount === 6`)
 	b.shoot("health")
 
 	// Dark, and as narrow as a telephone.
-	if err := chromedp.Do(b, chromedp.EmulateViewport(360, 740)); err != nil {
-		t.Fatal(err)
-	}
-	b.run(`document.querySelector("#theme").click(); location.hash = "#fleet"`)
-	b.until(`document.documentElement.dataset.theme === "dark" && document.querySelector(".stage")?.dataset.painted`)
-	b.until(`document.documentElement.scrollWidth <= 360`)
+	b.Resize(360, 740)
+	b.Do(`document.querySelector("#theme").click(); location.hash = "#fleet"`)
+	b.Until(`document.documentElement.dataset.theme === "dark" && document.querySelector(".stage")?.dataset.painted`)
+	b.Until(`document.documentElement.scrollWidth <= 360`)
 	b.shoot("narrow")
 
 	// An API server that is away hurts one source and not the page.
 	a.setDown(true)
 	a.cut()
-	b.until(`document.querySelector("#notes").innerText.includes("could not be read") && document.querySelector(".sum").innerText.startsWith("2,048 GPUs")`)
+	b.Until(`document.querySelector("#notes").innerText.includes("could not be read") && document.querySelector(".sum").innerText.startsWith("2,048 GPUs")`)
 	a.setDown(false)
-	b.until(`performance.getEntriesByType("resource").every((e) => e.name.startsWith(location.origin + "/"))`)
-	b.until(`!document.querySelector("#notes").innerText.includes("could not be read")`)
+	b.Until(`performance.getEntriesByType("resource").every((e) => e.name.startsWith(location.origin + "/"))`)
+	b.Until(`!document.querySelector("#notes").innerText.includes("could not be read")`)
 }
 
 // TestPageOfTenant says what may not be read.
@@ -238,6 +145,6 @@ func TestPageOfTenant(t *testing.T) {
 	s := start(t, a, &scripted{err: errors.New("you may not look at the line")}, time.Second)
 	b := browse(t, 1000, 700)
 	b.open(s.Link())
-	b.until(`document.querySelector("#notes").innerText.includes("you may not read nodes") && document.querySelector("#notes").innerText.includes("pods, replicasets") && document.querySelector("#notes").innerText.includes("in namespace team alone")`)
-	b.until(`document.querySelector("#notes").innerText.includes("you may not look at the line")`)
+	b.Until(`document.querySelector("#notes").innerText.includes("you may not read nodes") && document.querySelector("#notes").innerText.includes("pods, replicasets") && document.querySelector("#notes").innerText.includes("in namespace team alone")`)
+	b.Until(`document.querySelector("#notes").innerText.includes("you may not look at the line")`)
 }

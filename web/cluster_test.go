@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,6 +25,7 @@ import (
 // apiServer is as much of one as the page reads: lists, and watches that it can cut.
 type apiServer struct {
 	*httptest.Server
+	asked atomic.Int64 // requests
 
 	mu        sync.Mutex
 	objects   map[string]map[string]metav1.Object // by resource and key
@@ -84,6 +86,7 @@ func (a *apiServer) setDown(down bool) {
 }
 
 func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.asked.Add(1)
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	name := parts[len(parts)-1]
 	namespace := ""

@@ -16,6 +16,8 @@ type guard struct {
 	hosts  []string // that a browser may call this server by: no name that somebody else's DNS could point here
 	cookie string
 	secret string
+	// entered is closed when the link was used.
+	entered chan struct{}
 
 	mu    sync.Mutex
 	token string // "": it was used
@@ -28,7 +30,7 @@ func newGuard(address string) *guard {
 	}
 	return &guard{
 		hosts:  []string{"127.0.0.1:" + port, "localhost:" + port, "[::1]:" + port},
-		cookie: "berth-" + port, secret: random(), token: random(),
+		cookie: "berth-" + port, secret: random(), token: random(), entered: make(chan struct{}),
 	}
 }
 
@@ -58,18 +60,20 @@ func (g *guard) in(next http.Handler) http.Handler {
 		switch {
 		case !g.ours(r):
 			http.Error(w, "This page is for browsers on this machine, and for no other site.", http.StatusForbidden)
-		case r.Method != http.MethodGet && r.Method != http.MethodHead:
-			w.Header().Set("Allow", "GET, HEAD")
-			http.Error(w, "The page only reads.", http.StatusMethodNotAllowed)
-		case r.URL.Path == "/" && r.URL.Query().Has("token"):
+		case r.URL.Path == "/" && r.URL.Query().Has("token") && reads(r):
 			g.exchange(w, r)
 		case !g.known(r):
 			http.Error(w, "Run `berth ui` again and open the link that it prints: each link works once.", http.StatusUnauthorized)
+		case !reads(r):
+			w.Header().Set("Allow", "GET, HEAD")
+			http.Error(w, "The page only reads.", http.StatusMethodNotAllowed)
 		default:
 			next.ServeHTTP(w, r)
 		}
 	})
 }
+
+func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
 // ours says whether the request is for this origin and was made by it, or by a person.
 func (g *guard) ours(r *http.Request) bool {
@@ -101,6 +105,7 @@ func (g *guard) exchange(w http.ResponseWriter, r *http.Request) {
 	fits := g.token != "" && subtle.ConstantTimeCompare([]byte(given), []byte(g.token)) == 1
 	if fits && r.Method == http.MethodGet {
 		g.token = ""
+		close(g.entered)
 	}
 	g.mu.Unlock()
 	if !fits && !g.known(r) {

@@ -2,10 +2,13 @@ package web
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"runtime"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -35,26 +38,32 @@ func TestScale(t *testing.T) {
 	b := browse(t, 1600, 1000)
 	began = time.Now()
 	b.open(s.Link2(t))
-	b.until(`document.querySelector(".stage")?.dataset.painted`)
-	t.Logf("first view: %v ms after the page began to load (%v from outside)", b.number(`+document.querySelector(".stage").dataset.painted`), time.Since(began).Round(time.Millisecond))
+	b.Until(`document.querySelector(".stage")?.dataset.painted`)
+	t.Logf("first view: %v ms after the page began to load (%v from outside)", b.Number(`+document.querySelector(".stage").dataset.painted`), time.Since(began).Round(time.Millisecond))
 
-	b.run(`window.frames_ = []; const raf = requestAnimationFrame; window.requestAnimationFrame = (f) => raf((t) => { const a = performance.now(); f(t); window.frames_.push(performance.now() - a) })`)
-	b.run(`const c = document.querySelector("canvas"), e = (k, x, y) => new PointerEvent(k, { clientX: x, clientY: y, pointerId: 1, bubbles: true }); c.setPointerCapture = () => {};
+	for _, mark := range []string{"started", "table", "fleet-painted"} {
+		t.Logf("    %s: %.0f ms", mark, b.Number(fmt.Sprintf(`performance.getEntriesByName(%q)[0].startTime`, mark)))
+	}
+
+	b.Do(`window.frames_ = []; const raf = requestAnimationFrame; window.requestAnimationFrame = (f) => raf((t) => { const a = performance.now(); f(t); window.frames_.push(performance.now() - a) })`)
+	b.Do(`const c = document.querySelector("canvas"), e = (k, x, y) => new PointerEvent(k, { clientX: x, clientY: y, pointerId: 1, bubbles: true }); c.setPointerCapture = () => {};
 		c.dispatchEvent(e("pointerdown", 800, 500)); let i = 0; window.panned = false;
 		const step = () => { i++; c.dispatchEvent(e("pointermove", 800 + 300 * Math.sin(i / 20), 500 + 200 * Math.cos(i / 15))); if (i < 240) setTimeout(step, 16); else { c.dispatchEvent(e("pointerup", 800, 500)); window.panned = true } }; step()`)
-	b.until(`window.panned`)
+	b.Until(`window.panned`)
 	const p = `(q) => { const s = frames_.slice().sort((a, b) => a - b); return s[Math.floor((s.length - 1) * q)] }`
-	t.Logf("script in a frame while panning: p50 %.2f ms, p95 %.2f ms, of %.0f frames", b.number("("+p+")(0.5)"), b.number("("+p+")(0.95)"), b.number("frames_.length"))
+	t.Logf("script in a frame while panning: p50 %.2f ms, p95 %.2f ms, of %.0f frames", b.Number("("+p+")(0.5)"), b.Number("("+p+")(0.95)"), b.Number("frames_.length"))
 	var late []float64
 	for i := range 20 {
-		b.run(`const s = document.querySelector(".stage"), was = s.dataset.version, t = performance.now(); window.changed = 0; const o = new MutationObserver(() => { if (s.dataset.version !== was) { window.changed = performance.now() - t; o.disconnect() } }); o.observe(s, { attributes: true })`)
+		b.Do(`const s = document.querySelector(".stage"), was = s.dataset.version, t = performance.now(); window.changed = 0; const o = new MutationObserver(() => { if (s.dataset.version !== was) { window.changed = performance.now() - t; o.disconnect() } }); o.observe(s, { attributes: true })`)
 		a.put("pods", gpuPod("team-0", fmt.Sprintf("late-%d", i), fmt.Sprintf("gpu-%04d", 4+5*i), 8))
-		b.until(`window.changed > 0`)
-		late = append(late, b.number(`window.changed`))
+		b.Until(`window.changed > 0`)
+		late = append(late, b.Number(`window.changed`))
 		time.Sleep(300 * time.Millisecond)
 	}
 	t.Logf("change to changed pixels, ms: %.0f", late)
-	t.Logf("memory of the tab's scripts: %.0f MiB", b.number(`performance.memory.usedJSHeapSize / 1048576`))
+	t.Logf("memory of the tab's scripts: %.0f MiB", b.Heap())
+	hour(t, s, b)
+	t.Logf("memory of the tab's scripts after an hour of changes: %.0f MiB", b.Heap())
 
 	for range 49 {
 		r := get("/api/stream")
@@ -78,12 +87,35 @@ func TestScale(t *testing.T) {
 	t.Logf("heap of the server with them: %d MiB", (heap()-before)>>20)
 }
 
+// hour has a viewer told as many changes as an hour of a busy fleet has: 100 nodes a second.
+func hour(t *testing.T, s *Server, b *browser) {
+	t.Helper()
+	s.table.mu.Lock()
+	nodes := maps.Clone(s.table.values[kindNode])
+	s.table.mu.Unlock()
+	names := slices.Sorted(maps.Keys(nodes))
+	for i := range 3600 {
+		next := maps.Clone(nodes)
+		for k := range 100 {
+			name := names[(i*100+k)%len(names)]
+			next[name] = encode(&node{Block: "block-0", Rack: "rack-0", GPUs: []run{{N: 8, Stage: "allocated", Pods: []string{fmt.Sprintf("team-%d/pod-%d", i%7, i)}, Work: fmt.Sprintf("team-%d/gang.hour-%d", i%7, i/10)}}})
+		}
+		s.table.put(map[string]map[string]json.RawMessage{kindNode: next})
+		nodes = next
+	}
+	s.table.mu.Lock()
+	version := s.table.version
+	s.table.mu.Unlock()
+	b.Until(fmt.Sprintf(`Number(document.querySelector(".stage").dataset.version) >= %d`, version))
+	t.Logf("an hour of changes: %d", version)
+}
+
 // Link2 is a second link, for a second browser.
 func (s *Server) Link2(t *testing.T) string {
 	t.Helper()
 	s.guard.mu.Lock()
 	defer s.guard.mu.Unlock()
-	s.guard.token = random()
+	s.guard.token, s.guard.entered = random(), make(chan struct{})
 	return "http://" + s.listener.Addr().String() + "/?token=" + s.guard.token
 }
 

@@ -31,6 +31,8 @@ type Options struct {
 	Cluster   string // which one it is, for people
 	Version   string
 	Log       *slog.Logger // nil: nobody reads it
+	// Waits says that nothing is read before somebody opens the link.
+	Waits bool
 
 	stuck time.Duration // 0: the constant; shorter in tests
 }
@@ -49,6 +51,7 @@ type Server struct {
 	stuck     time.Duration
 
 	viewers atomic.Int64
+	waits   bool
 	assets  fs.FS
 	asked   chan struct{}
 	dirty   chan struct{} // holds at most one
@@ -68,7 +71,7 @@ type about struct {
 func New(o Options) (*Server, error) {
 	s := &Server{
 		listener: o.Listener, guard: newGuard(o.Listener.Addr().String()), table: newTable(), past: newPast(), questions: o.Questions,
-		about: about{o.Cluster, o.Namespace, o.Version, time.Now().UnixMilli()}, log: o.Log, stuck: o.stuck,
+		about: about{o.Cluster, o.Namespace, o.Version, time.Now().UnixMilli()}, log: o.Log, stuck: o.stuck, waits: o.Waits,
 		asked: make(chan struct{}, mostAsked), dirty: make(chan struct{}, 1), cameFleet: make(chan struct{}, 1), cameLine: make(chan struct{}, 1),
 	}
 	if s.log == nil {
@@ -107,9 +110,7 @@ func (s *Server) Link() string {
 func (s *Server) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go s.reader.run(ctx)
-	go s.drawFleet(ctx)
-	go s.askLine(ctx)
+	go s.read(ctx)
 	server := &http.Server{
 		Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
 		BaseContext: func(net.Listener) context.Context { return ctx }, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
@@ -120,6 +121,20 @@ func (s *Server) Run(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// read follows the cluster until the context ends, once somebody came.
+func (s *Server) read(ctx context.Context) {
+	if s.waits {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.guard.entered:
+		}
+	}
+	go s.reader.run(ctx)
+	go s.drawFleet(ctx)
+	s.askLine(ctx)
 }
 
 func (s *Server) handler() http.Handler {

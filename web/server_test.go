@@ -262,7 +262,9 @@ func TestStrangers(t *testing.T) {
 			r.Header.Set("Sec-Fetch-Mode", "navigate")
 			r.Header.Set("Sec-Fetch-Dest", "iframe")
 		}, 403},
-		{"a write", "POST", "/?token=x", nil, 405},
+		{"a write", "POST", "/?token=x", nil, 401},
+		{"a write with the token", "POST", strings.TrimPrefix(link, "http://"+address), nil, 401},
+		{"a write by who may read", "POST", "/api/about", func(r *http.Request) { r.AddCookie(&http.Cookie{Name: s.guard.cookie, Value: s.guard.secret}) }, 405},
 	} {
 		req, _ := http.NewRequest(c.method, "http://"+address+c.path, nil)
 		if c.change != nil {
@@ -289,6 +291,45 @@ func TestStrangers(t *testing.T) {
 		if r.StatusCode != want {
 			t.Errorf("use %d of the link: %d", i+1, r.StatusCode)
 		}
+	}
+}
+
+// TestWaits is a server that asks the API server for nothing before somebody opens its link.
+func TestWaits(t *testing.T) {
+	a := newAPIServer(t)
+	a.fill(1)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(Options{Config: a.config(), Listener: l, Questions: &scripted{}, Waits: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	for _, path := range []string{"/", "/api/stream", "/?token=no"} {
+		r, err := http.Get("http://" + l.Addr().String() + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Body.Close()
+	}
+	if n := a.asked.Load(); n != 0 {
+		t.Errorf("%d requests before anybody came", n)
+	}
+	if r, err := http.Get(s.Link()); err != nil || r.StatusCode != http.StatusOK {
+		t.Fatal(r, err)
+	}
+	for end := time.Now().Add(20 * time.Second); a.asked.Load() == 0 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	}
+	if a.asked.Load() == 0 {
+		t.Error("nothing is read for who came")
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"github.com/berth-dev/berth/capacity/bill"
 )
@@ -24,19 +24,17 @@ const settled = `document.querySelector("main").childElementCount > 0 && !docume
 
 // goTo opens a view and waits until it has settled.
 func (b *browser) goTo(hash string) {
-	b.t.Helper()
-	b.run(fmt.Sprintf(`if (location.hash === %q) dispatchEvent(new Event("hashchange")); else location.hash = %q`, "#"+hash, "#"+hash))
-	b.until(settled)
+	b.T.Helper()
+	b.Do(fmt.Sprintf(`if (location.hash === %q) dispatchEvent(new Event("hashchange")); else location.hash = %q`, "#"+hash, "#"+hash))
+	b.Until(settled)
 	time.Sleep(100 * time.Millisecond)
 }
 
 // dress gives the window a size and a theme.
 func (b *browser) dress(width, height int64, theme string) {
-	b.t.Helper()
-	if err := chromedp.Do(b, chromedp.EmulateViewport(width, height)); err != nil {
-		b.t.Fatal(err)
-	}
-	b.run(fmt.Sprintf(`if (document.documentElement.dataset.theme !== %q) document.querySelector("#theme").click()`, theme))
+	b.T.Helper()
+	b.Resize(width, height)
+	b.Do(fmt.Sprintf(`if (document.documentElement.dataset.theme !== %q) document.querySelector("#theme").click()`, theme))
 }
 
 // faults finds what a person could not read, reach or hear. Each is a line.
@@ -71,17 +69,12 @@ const faults = `(() => {
 
 // sound fails on what a person could not read, reach or hear, and on requests that leave the origin.
 func (b *browser) sound(where string) {
-	b.t.Helper()
-	text, err := chromedp.Run(b, chromedp.Evaluate[string](faults))
-	if err != nil {
-		b.t.Fatal(err)
+	b.T.Helper()
+	if text := b.Text(faults); text != "" {
+		b.T.Errorf("%s:\n%s", where, text)
 	}
-	if text != "" {
-		b.t.Errorf("%s:\n%s", where, text)
-	}
-	out, err := chromedp.Run(b, chromedp.Evaluate[string](`performance.getEntriesByType("resource").filter((e) => !e.name.startsWith(location.origin + "/")).map((e) => e.name).join(" ")`))
-	if err != nil || out != "" {
-		b.t.Errorf("%s: requests left the origin: %s %v", where, out, err)
+	if out := b.Text(`performance.getEntriesByType("resource").filter((e) => !e.name.startsWith(location.origin + "/")).map((e) => e.name).join(" ")`); out != "" {
+		b.T.Errorf("%s: requests left the origin: %s", where, out)
 	}
 	b.axe(where)
 }
@@ -94,30 +87,20 @@ func (b *browser) axe(where string) {
 	}
 	script, err := os.ReadFile(path)
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
-	b.run(`if (!window.axe) { ` + string(script) + ` }; window.found = null; window.axe.run(document, { resultTypes: ["violations"] }).then((r) => { window.found = r.violations.map((v) => v.id + " (" + v.impact + "): " + v.help + "\n    " + v.nodes.slice(0, 4).map((n) => n.html.slice(0, 160)).join("\n    ")).join("\n") })`)
-	b.until(`window.found !== null`)
-	text, err := chromedp.Run(b, chromedp.Evaluate[string](`window.found`))
-	if err != nil || text != "" {
-		b.t.Errorf("%s: axe found:\n%s %v", where, text, err)
+	b.Do(`if (!window.axe) { ` + string(script) + ` }; window.found = null; window.axe.run(document, { resultTypes: ["violations"] }).then((r) => { window.found = r.violations.map((v) => v.id + " (" + v.impact + "): " + v.help + "\n    " + v.nodes.slice(0, 4).map((n) => n.html.slice(0, 160)).join("\n    ")).join("\n") })`)
+	b.Until(`window.found !== null`)
+	if text := b.Text(`window.found`); text != "" {
+		b.T.Errorf("%s: axe found:\n%s", where, text)
 	}
 }
 
 // keep writes a picture where BERTH_PAGE_SHOTS names a folder.
 func (b *browser) keep(name string) {
-	b.t.Helper()
-	folder := os.Getenv("BERTH_PAGE_SHOTS")
-	if folder == "" {
-		return
-	}
-	time.Sleep(200 * time.Millisecond)
-	picture, err := chromedp.Run(b, chromedp.CaptureScreenshot())
-	if err == nil {
-		err = os.WriteFile(filepath.Join(folder, name+".png"), picture, 0o644)
-	}
-	if err != nil {
-		b.t.Error(err)
+	b.T.Helper()
+	if folder := os.Getenv("BERTH_PAGE_SHOTS"); folder != "" {
+		b.Shoot(filepath.Join(folder, name+".png"))
 	}
 }
 
@@ -130,7 +113,7 @@ func TestViewsAtAnySize(t *testing.T) {
 	s := start(t, a, q, time.Second)
 	b := browse(t, 1280, 800)
 	b.open(s.Link())
-	b.until(`document.querySelector(".stage")?.dataset.painted`)
+	b.Until(`document.querySelector(".stage")?.dataset.painted`)
 	for _, size := range []struct{ w, h int64 }{{360, 740}, {1280, 800}, {3840, 2160}} {
 		for _, theme := range []string{"light", "dark"} {
 			b.dress(size.w, size.h, theme)
@@ -176,11 +159,11 @@ func TestViewsOf(t *testing.T) {
 			s := start(t, a, c.q, time.Second)
 			b := browse(t, 1280, 800)
 			b.open(s.Link())
-			b.until(`document.querySelector("#age").innerText === "live"`)
+			b.Until(`document.querySelector("#age").innerText === "live"`)
 			for _, v := range viewNames {
 				b.goTo(v)
 				if want := c.reads[v]; want != "" {
-					b.until(fmt.Sprintf(`document.body.innerText.includes(%q)`, want))
+					b.Until(fmt.Sprintf(`document.body.innerText.includes(%q)`, want))
 				}
 				b.sound(c.name + " " + v)
 				b.keep(c.name + "-" + v)
@@ -197,17 +180,17 @@ func TestWrongClock(t *testing.T) {
 	q.steps = told(8, time.Now().Add(-time.Hour), time.Now())
 	s := start(t, a, q, time.Second)
 	b := browse(t, 1280, 800)
-	b.before(`const real = Date.now; Date.now = () => real() - 7200000`)
+	b.Before(`const real = Date.now; Date.now = () => real() - 7200000`)
 	b.open(s.Link())
-	b.until(`document.querySelector("#notes").innerText.includes("clocks of this browser and of the server are 2 h apart")`)
+	b.Until(`document.querySelector("#notes").innerText.includes("clocks of this browser and of the server are 2 h apart")`)
 	for _, v := range viewNames {
 		b.goTo(v)
 		b.sound("clock " + v)
 	}
 	b.goTo("queues")
-	b.until(`document.querySelector("table.line tbody").innerText.includes("4 min")`)
+	b.Until(`document.querySelector("table.line tbody").innerText.includes("4 min")`)
 	b.goTo("health")
-	b.until(`document.querySelector(".chart path.use")`)
+	b.Until(`document.querySelector(".chart path.use")`)
 }
 
 // TestServerRestarts is a page whose server is started again under the same address: it says that it is signed out, keeps what it
@@ -218,19 +201,19 @@ func TestServerRestarts(t *testing.T) {
 	s, stop := startAt(t, a, research(), "127.0.0.1:0")
 	b := browse(t, 1280, 800)
 	b.open(s.Link())
-	b.until(`document.querySelector(".sum")?.innerText.startsWith("64 GPUs")`)
+	b.Until(`document.querySelector(".sum")?.innerText.startsWith("64 GPUs")`)
 	stop()
-	b.until(`document.querySelector("#age").className === "stale"`)
-	b.until(`document.querySelector(".sum").innerText.startsWith("64 GPUs")`)
+	b.Until(`document.querySelector("#age").className === "stale"`)
+	b.Until(`document.querySelector(".sum").innerText.startsWith("64 GPUs")`)
 	s, _ = startAt(t, a, research(), s.listener.Addr().String())
-	b.until(`document.querySelector("#notes").innerText.includes("not signed in any more")`)
+	b.Until(`document.querySelector("#notes").innerText.includes("not signed in any more")`)
 	for _, v := range viewNames {
-		b.run(fmt.Sprintf(`location.hash = "#%s"`, v))
-		b.until(settled)
+		b.Do(fmt.Sprintf(`location.hash = "#%s"`, v))
+		b.Until(settled)
 	}
 	b.keep("restarted")
 	b.open(s.Link())
-	b.until(`document.querySelector("#age").innerText === "live"`)
+	b.Until(`document.querySelector("#age").innerText === "live"`)
 }
 
 // TestReplayInThePage compares two instants, looks at the fleet of one of them, and goes through the log with the keyboard.
@@ -243,34 +226,31 @@ func TestReplayInThePage(t *testing.T) {
 	b := browse(t, 1440, 900)
 	b.open(s.Link())
 	b.goTo("health?span=21600")
-	b.until(`document.querySelector(".chart path.use") && document.querySelector(".tiles")?.innerText.includes("GPU-h")`)
+	b.Until(`document.querySelector(".chart path.use") && document.querySelector(".tiles")?.innerText.includes("GPU-h")`)
 	drag := `const c = document.querySelector(".chart svg"), r = c.getBoundingClientRect(), e = (k, f) => c.dispatchEvent(new PointerEvent(k, { clientX: r.left + r.width * f, clientY: r.top + 80, pointerId: 1, bubbles: true }));
 		e("pointerdown", 0.3); e("pointermove", 0.5); e("pointerup", 0.6)`
-	b.run(drag)
-	b.until(`document.querySelector(".differ[data-done] table")?.innerText.includes("starts")`)
-	b.until(`/from=\d+&to=\d+/.test(location.hash) && document.querySelector(".moments").innerText.includes("train-3")`)
+	b.Do(drag)
+	b.Until(`document.querySelector(".differ[data-done] table")?.innerText.includes("starts")`)
+	b.Until(`/from=\d+&to=\d+/.test(location.hash) && document.querySelector(".moments").innerText.includes("train-3")`)
 	b.sound("difference")
 	b.shoot("difference")
-	b.run(`document.querySelector(".side-by a.button").click()`)
-	b.until(`document.querySelector(".replay")?.dataset.at && document.querySelector(".sum").innerText.startsWith("512 GPUs on 64 nodes")`)
-	was, err := chromedp.Run(b, chromedp.Evaluate[string](`document.querySelector(".replay").dataset.at`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b.Do(`document.querySelector(".side-by a.button").click()`)
+	b.Until(`document.querySelector(".replay")?.dataset.at && document.querySelector(".sum").innerText.startsWith("512 GPUs on 64 nodes")`)
+	was := b.Text(`document.querySelector(".replay").dataset.at`)
 	b.sound("replay")
 	b.shoot("replay")
-	b.run(`document.querySelector(".replay button[aria-label='A step back']").click()`)
-	b.until(fmt.Sprintf(`document.querySelector(".replay").dataset.at !== %q`, was))
-	b.run(`document.querySelector(".replay a.button").click()`)
-	b.until(`!location.hash.includes("at=") && document.querySelector(".replay").hidden`)
+	b.Do(`document.querySelector(".replay button[aria-label='A step back']").click()`)
+	b.Until(fmt.Sprintf(`document.querySelector(".replay").dataset.at !== %q`, was))
+	b.Do(`document.querySelector(".replay a.button").click()`)
+	b.Until(`!location.hash.includes("at=") && document.querySelector(".replay").hidden`)
 	b.goTo("ledger?span=21600")
-	b.until(`document.querySelector("table.costs tbody")?.innerText.includes("vision")`)
-	all := b.number(`parseFloat([...document.querySelectorAll("tr.sum td.num")][0].innerText.replace(",", ""))`)
-	b.run(drag)
-	b.until(fmt.Sprintf(`location.hash.includes("from=") && parseFloat([...document.querySelectorAll("tr.sum td.num")][0].innerText.replace(",", "")) < %f`, all/2))
-	b.until(`document.querySelector("a[download='berth-cost.csv']").href.includes("format=csv")`)
+	b.Until(`document.querySelector("table.costs tbody")?.innerText.includes("vision")`)
+	all := b.Number(`parseFloat([...document.querySelectorAll("tr.sum td.num")][0].innerText.replace(",", ""))`)
+	b.Do(drag)
+	b.Until(fmt.Sprintf(`location.hash.includes("from=") && parseFloat([...document.querySelectorAll("tr.sum td.num")][0].innerText.replace(",", "")) < %f`, all/2))
+	b.Until(`document.querySelector("a[download='berth-cost.csv']").href.includes("format=csv")`)
 	b.sound("costs")
-	b.run(`document.querySelector("table.costs").scrollIntoView({ block: "end" })`)
+	b.Do(`document.querySelector("table.costs").scrollIntoView({ block: "end" })`)
 	b.shoot("costs")
 }
 
@@ -281,12 +261,10 @@ func TestOtherOrigin(t *testing.T) {
 	s := start(t, a, research(), time.Second)
 	b := browse(t, 800, 600)
 	b.open(s.Link())
-	b.until(`document.querySelector("#age").innerText === "live"`)
+	b.Until(`document.querySelector("#age").innerText === "live"`)
 	mine := "http://" + s.listener.Addr().String()
-	if err := chromedp.Do(b, chromedp.Navigate(elsewhere(t))); err != nil {
-		t.Fatal(err)
-	}
-	b.run(fmt.Sprintf(`window.got = {}; const mine = %q;
+	b.Navigate(elsewhere(t))
+	b.Do(fmt.Sprintf(`window.got = {}; const mine = %q;
 		const tell = (k) => [(r) => { window.got[k] = "read " + (r.status ?? "") }, () => { window.got[k] = "refused" }];
 		fetch(mine + "/api/about", { credentials: "include" }).then(...tell("fetch"));
 		fetch(mine + "/api/about", { credentials: "include", mode: "no-cors" }).then((r) => r.text()).then((t) => { window.got.opaque = t ? "read" : "refused" }, () => { window.got.opaque = "refused" });
@@ -294,10 +272,10 @@ func TestOtherOrigin(t *testing.T) {
 		const image = new Image(); image.onload = () => { window.got.image = "read" }; image.onerror = () => { window.got.image = "refused" }; image.src = mine + "/icon.svg";
 		const e = new EventSource(mine + "/api/stream", { withCredentials: true }); e.onopen = () => { window.got.stream = "read" }; e.onerror = () => { window.got.stream = "refused"; e.close() };
 		const f = document.createElement("iframe"); f.src = mine + "/"; f.onload = () => { try { window.got.frame = f.contentDocument?.body.innerText ? "read" : "refused" } catch { window.got.frame = "refused" } }; document.body.append(f)`, mine))
-	b.until(`["fetch", "opaque", "script", "image", "stream", "frame"].every((k) => window.got[k])`)
+	b.Until(`["fetch", "opaque", "script", "image", "stream", "frame"].every((k) => window.got[k])`)
 	for _, k := range []string{"fetch", "opaque", "script", "image", "stream", "frame"} {
-		if got, err := chromedp.Run(b, chromedp.Evaluate[string](`window.got.`+k)); err != nil || got != "refused" {
-			t.Errorf("%s from another origin: %s %v", k, got, err)
+		if got := b.Text(`window.got.` + k); got != "refused" {
+			t.Errorf("%s from another origin: %s", k, got)
 		}
 	}
 }
@@ -318,7 +296,7 @@ func TestFaultsAreFound(t *testing.T) {
 	s := start(t, newAPIServer(t), research(), time.Second)
 	b := browse(t, 400, 700)
 	b.open(s.Link())
-	b.until(`document.querySelector("#age").innerText === "live"`)
+	b.Until(`document.querySelector("#age").innerText === "live"`)
 	b.dress(400, 700, "light")
 	for want, script := range map[string]string{
 		"contrast":           `x.textContent = "pale"; x.style.color = "rgb(200, 200, 200)"; x.style.background = "white"`,
@@ -328,9 +306,85 @@ func TestFaultsAreFound(t *testing.T) {
 		"id twice":           `x.id = "main"; x.textContent = "again"`,
 		"too small to touch": `const y = document.createElement("button"); y.textContent = "x"; y.style.minHeight = y.style.height = "9px"; y.style.padding = "0"; x.append(y)`,
 	} {
-		b.run(`document.querySelectorAll(".x-test").forEach((e) => e.remove()); const x = document.createElement("div"); x.className = "x-test"; document.body.append(x); ` + script)
-		if text, err := chromedp.Run(b, chromedp.Evaluate[string](faults)); err != nil || !strings.Contains(text, want) {
-			t.Errorf("%s is not found: %q %v", want, text, err)
+		b.Do(`document.querySelectorAll(".x-test").forEach((e) => e.remove()); const x = document.createElement("div"); x.className = "x-test"; document.body.append(x); ` + script)
+		if text := b.Text(faults); !strings.Contains(text, want) {
+			t.Errorf("%s is not found: %q", want, text)
 		}
+	}
+}
+
+// TestKeyboard uses the page without a mouse: every view, the search, the fleet, a chart, and the way through all there is to reach.
+func TestKeyboard(t *testing.T) {
+	a := newAPIServer(t)
+	a.fill(64)
+	q := research()
+	q.steps = told(64, time.Now().Add(-6*time.Hour), time.Now())
+	s := start(t, a, q, time.Second)
+	b := browse(t, 1280, 800)
+	b.open(s.Link())
+	b.Until(`document.querySelector(".stage")?.dataset.painted`)
+	for i, v := range viewNames {
+		b.Press(fmt.Sprint(i + 1))
+		b.Until(fmt.Sprintf(`document.querySelector("main").className.startsWith(%q) && document.querySelector("#tabs a[aria-current]").dataset.view === %q`, v, v))
+	}
+	b.Press("1")
+	b.Until(`document.querySelector("main").className.startsWith("fleet")`)
+	b.Press("/")
+	b.Until(`document.activeElement.type === "search"`)
+	b.Do(`document.activeElement.value = ""`) // a key of the protocol types its letter even where the page takes the key
+	b.Press("gpu-0013")
+	b.Until(`document.querySelector(".sum").innerText.startsWith("8 GPUs match on 1 node") && location.hash.includes("q=gpu-0013")`)
+	b.Do(`const s = document.querySelector("input[type=search]"); s.value = ""; s.dispatchEvent(new Event("input")); document.querySelector("canvas").focus()`)
+	b.Press(kb.ArrowRight)
+	b.Press(kb.ArrowRight)
+	b.Until(`/^gpu-\d+: \d+ /.test(document.querySelector("#live").textContent)`)
+	b.Press("\r")
+	b.Until(`location.hash.includes("sel=gpu-") && !document.querySelector(".detail").hidden`)
+	b.Press(kb.Escape)
+	b.Until(`!location.hash.includes("sel=")`)
+	b.goTo("health?span=21600")
+	b.Until(`document.querySelector(".chart path.use")`)
+	b.Do(`document.querySelector(".chart svg").focus()`)
+	b.Press(kb.ArrowLeft)
+	b.Until(`document.querySelector(".differ:not([hidden])")?.dataset.done`)
+	// Tab goes from the top through everything once, and everything that has the focus shows it.
+	b.goTo("queues")
+	b.Do(`document.querySelector(".skip").focus(); window.tabbed = []; addEventListener("focusin", (e) => { const s = getComputedStyle(e.target); window.tabbed.push([e.target.tagName, (e.target.textContent || "").slice(0, 20), s.outlineStyle !== "none" && parseFloat(s.outlineWidth) > 0]) })`)
+	for range 14 {
+		b.Press("\t")
+	}
+	order := b.Text(`window.tabbed.map((t) => t[1] || t[0]).join(" | ")`)
+	if !strings.HasPrefix(order, "Fleet | Queues | Why | Ledger | Health | Dark | Queues with quota an | research | ") {
+		t.Errorf("Tab goes %s", order)
+	}
+	if blind := b.Text(`window.tabbed.filter((t) => !t[2]).map((t) => t[0] + " " + t[1]).join(" | ")`); blind != "" {
+		t.Errorf("no sign of the focus on %s", blind)
+	}
+}
+
+// TestPrint has every view on paper: light, without what only a screen is for, and not cut off.
+func TestPrint(t *testing.T) {
+	a := newAPIServer(t)
+	a.fill(16)
+	q := research()
+	q.steps = told(16, time.Now().Add(-time.Hour), time.Now())
+	s := start(t, a, q, time.Second)
+	b := browse(t, 1000, 700)
+	b.open(s.Link())
+	b.Until(`document.querySelector(".stage")?.dataset.painted`)
+	b.dress(1000, 700, "dark")
+	for _, v := range viewNames {
+		b.goTo(v)
+		b.Do(`dispatchEvent(new Event("beforeprint"))`)
+		b.Media("print")
+		b.Until(`document.documentElement.dataset.theme === "light" && document.querySelector("nav").getClientRects().length === 0`)
+		b.Until(`getComputedStyle(document.querySelector("main")).overflow === "visible" && document.querySelector("main").scrollHeight <= document.documentElement.scrollHeight`)
+		if b.Text(`document.querySelector("main").innerText.trim()`) == "" {
+			t.Errorf("%s prints nothing", v)
+		}
+		b.keep("print-" + v)
+		b.Media("")
+		b.Do(`dispatchEvent(new Event("afterprint"))`)
+		b.Until(`document.documentElement.dataset.theme === "dark"`)
 	}
 }

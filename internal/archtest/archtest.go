@@ -218,7 +218,7 @@ var Rules = map[string]Rule{
 	"kube/scheduler":                 {Ring: Edge, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/answer", "kube/cluster", "kube/convert", "kube/crd", "kube/devices", "kube/dialect", "kube/dialect/all", "kube/dialect/controllers", "kube/dialect/hami", "kube/metrics", "kube/policy", "kube/report", "kube/telemetry", "record"}, Tests: []string{"diagnose", "diagnose/facts"}},
 	"kube/telemetry":                 {Ring: Edge, Imports: []string{"diagnose/doctor", "kube/exposition"}},
 
-	"web": {Ring: Edge, Imports: []string{"api/v1alpha1", "capacity", "capacity/bill", "capacity/join", "diagnose/facts", "kube/answer"}, Tests: []string{"engine", "engine/why"}},
+	"web": {Ring: Edge, Imports: []string{"api/v1alpha1", "capacity", "capacity/bill", "capacity/join", "diagnose/facts", "kube/answer"}, Tests: []string{"engine", "engine/why", "internal/chromium"}},
 
 	"record": {Ring: Edge, Imports: []string{"engine", "engine/why"}},
 
@@ -240,6 +240,7 @@ var Rules = map[string]Rule{
 	}, Tests: []string{"engine/why"}},
 	"internal/conformance":          {Ring: Edge, Tests: []string{"diagnose/submit/workload", "engine", "engine/why", "kube/cluster", "kube/convert"}, Heavy: true},
 	"internal/conformance/upstream": {Ring: Edge},
+	"internal/chromium":             {Ring: Edge},
 	"internal/image":                {Ring: Shell},
 	"internal/intruder":             {Ring: Edge},
 	"internal/mutate":               {Ring: Shell},

@@ -1,5 +1,5 @@
 import { h, fill, span, ask } from "./dom.js";
-import { connect, onChange, state, table, now } from "./store.js";
+import { onChange, state, table, now } from "./store.js";
 import { read, link } from "./url.js";
 import * as fleet from "./fleet.js";
 import * as queues from "./queues.js";
@@ -51,6 +51,8 @@ function turn() {
 }
 document.getElementById("theme").addEventListener("click", turn);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paint);
+addEventListener("beforeprint", () => { document.documentElement.dataset.theme = "light"; dispatchEvent(new Event("themed")); });
+addEventListener("afterprint", paint);
 paint();
 
 // How old what is shown is, and what cannot be read.
@@ -85,5 +87,5 @@ onChange(tell);
 setInterval(tell, 1000);
 
 ask("about").then((a) => { document.getElementById("cluster").textContent = a.cluster; }).catch(() => {});
-connect();
+performance.mark("started");
 route();

@@ -12,6 +12,8 @@ import { clock } from "./chart.js";
 const mostPixels = 3e6;
 // frameBudget is how long a frame may spend on bitmaps, in milliseconds. What is not done is shown at the old scale until then.
 const frameBudget = 4;
+// firstBudget is the same before anything was shown: who waits for the first picture pans nothing.
+const firstBudget = 60;
 
 export function show(main, params) {
   // What is drawn: the present, or a moment of the decision log.
@@ -142,6 +144,7 @@ export function show(main, params) {
     ctx.fillStyle = getBackground();
     ctx.fillRect(0, 0, canvas.width, canvas.height);
     let behind = false;
+    const budget = stage.dataset.painted ? frameBudget : firstBudget;
     for (const b of plan.boxes) {
       const x = (view.x + b.x * view.k) * ratio, y = (view.y + b.y * view.k) * ratio, w = b.w * view.k * ratio, hh = b.h * view.k * ratio;
       if (x > canvas.width || y > canvas.height || x + w < 0 || y + hh < 0) continue;
@@ -152,8 +155,8 @@ export function show(main, params) {
       }
       let m = bitmaps.get(b.name);
       if (!m || m.stale || m.k !== view.k * ratio) {
-        if (!m || performance.now() - began < frameBudget) {
-          if (m || performance.now() - began < frameBudget * 2) m = bitmapOf(b); else { behind = true; continue; }
+        if (!m || performance.now() - began < budget) {
+          if (m || performance.now() - began < budget * 2) m = bitmapOf(b); else { behind = true; continue; }
         } else behind = true;
       }
       if (m.k === view.k * ratio) ctx.drawImage(m.canvas, Math.round(x), Math.round(y)); else ctx.drawImage(m.canvas, x, y, w, hh);
@@ -447,11 +450,12 @@ export function show(main, params) {
   addEventListener("themed", themed);
 
   let summed = 0;
+  // Of all nodes, the summary is made first: it has a height.
   const stop = onChange((kindsChanged, changed) => {
     if (!live) return;
     if (kindsChanged.has("total")) fit.fillModels();
     if (!kindsChanged.has("node") && !(kindsChanged.has("workload") && way !== ways.model)) return;
-    if (changed === null) { if (query) match(); relayout(); } else for (const n of changed) { const m = bitmaps.get(plan.at.get(n)?.block.name); if (m) m.stale = true; }
+    if (changed === null) { if (query) match(); summary(); size(); relayout(); } else for (const n of changed) { const m = bitmaps.get(plan.at.get(n)?.block.name); if (m) m.stale = true; }
     if (kindsChanged.has("workload") && way === ways.queue) for (const m of bitmaps.values()) m.stale = true;
     if (query && changed?.size) match();
     clearTimeout(summed);

@@ -26,9 +26,10 @@ export function nodeTable(where, { selected, pick, nodes }) {
     return h("tr", { "aria-rowindex": String(i + 2), "aria-selected": selected.has(name) ? "true" : undefined }, h("th", { scope: "row" }, h("button.name", { type: "button", onclick: (e) => pick(name, e.ctrlKey || e.metaKey) }, name)), h("td", n.block || "–"), h("td", n.rack || "–"), h("td", n.model || "–"), [by.free + by.held + by.bad, by.free, by.held, by.bad].map((v) => h("td.num", count(v))), h("td", wrong));
   }
   function refresh() {
+    if (box.offsetParent === null) return; // it is made when it is shown
     names = [...nodes().keys()].filter((n) => !matches || matches.has(n)).sort(natural.compare);
     grid.setAttribute("aria-rowcount", String(names.length + 1));
-    if (box.offsetParent !== null) window();
+    window();
   }
   box.addEventListener("scroll", window, { passive: true });
   return { refresh, filter: (m) => { matches = m; refresh(); } };

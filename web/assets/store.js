@@ -32,6 +32,7 @@ function flush() {
 }
 
 function take(message) {
+  if (message.whole) performance.mark("table");
   for (const [kind, map] of Object.entries(table)) {
     if (message.whole) {
       map.clear();
