@@ -165,8 +165,8 @@ func TestFollowReportsTheChildsOwnError(t *testing.T) {
 	if err := follow(strings.NewReader("did a\n"), p); !errors.Is(err, errEndedEarly) {
 		t.Errorf("a child that just ends: got %v", err)
 	}
-	if err := follow(strings.NewReader("did b\nready\n"), p); err != nil {
-		t.Error(err)
+	if err := follow(strings.NewReader("did b\npage http://127.0.0.1:7077/?token=a\nready\n"), p); err != nil || p.link != "http://127.0.0.1:7077/?token=a" {
+		t.Error(err, p.link)
 	}
 	if !strings.Contains(seen.String(), "  b\n") {
 		t.Errorf("steps were not shown: %q", seen.String())

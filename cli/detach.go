@@ -93,6 +93,7 @@ func (o *upOptions) follow(child *exec.Cmd, r *os.File, dir home.Dir, p *progres
 		}
 		return err
 	}
+	o.page = p.link
 	p.ready(func(seconds float64) { o.printReady(dir, seconds) })
 	return child.Process.Release()
 }

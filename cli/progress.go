@@ -17,8 +17,9 @@ type progress struct {
 	live  bool
 	start time.Time
 
-	mu  sync.Mutex
-	now string // the step under way; empty: none
+	mu   sync.Mutex
+	now  string // the step under way; empty: none
+	link string // to the page
 }
 
 func newProgress(w io.Writer) *progress {
@@ -53,6 +54,9 @@ func (p *progress) say(line string) {
 	p.clear()
 	fmt.Fprintf(p.w, "%s  %s\n", time.Now().Format(time.TimeOnly), line)
 }
+
+// page keeps the link for who prints that the cluster is ready.
+func (p *progress) page(link string) { p.link = link }
 
 // ready takes the live line away and lets say print.
 func (p *progress) ready(say func(seconds float64)) {
@@ -96,6 +100,7 @@ type reporter interface {
 	doing(step string)
 	did(step string)
 	say(line string)                 // what happened, at any time
+	page(link string)                // where the page is served
 	ready(say func(seconds float64)) // say prints what a person wants to read now
 	end(err error)
 }
@@ -104,6 +109,7 @@ type reporter interface {
 const (
 	wordDoing = "doing "
 	wordDid   = "did "
+	wordPage  = "page "
 	wordReady = "ready"
 	wordError = "error "
 )
@@ -117,6 +123,7 @@ func (p pipeReporter) did(step string)   { fmt.Fprintln(p.f, wordDid+step) }
 func (p pipeReporter) say(line string) {
 	fmt.Fprintln(os.Stderr, time.Now().Format(time.RFC3339), line)
 }
+func (p pipeReporter) page(link string)    { fmt.Fprintln(p.f, wordPage+link) }
 func (p pipeReporter) ready(func(float64)) { fmt.Fprintln(p.f, wordReady); p.f.Close() }
 
 func (p pipeReporter) end(err error) {
@@ -138,6 +145,8 @@ func follow(r io.Reader, p reporter) error {
 			p.doing(strings.TrimPrefix(line, wordDoing))
 		case strings.HasPrefix(line, wordDid):
 			p.did(strings.TrimPrefix(line, wordDid))
+		case strings.HasPrefix(line, wordPage):
+			p.page(strings.TrimPrefix(line, wordPage))
 		case strings.HasPrefix(line, wordError):
 			return fmt.Errorf("%s", strings.TrimPrefix(line, wordError))
 		}

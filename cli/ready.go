@@ -20,11 +20,15 @@ func (o *upOptions) printReady(dir home.Dir, seconds float64) {
 	for _, line := range suggestions(o.deps.Program, o.name, use) {
 		fmt.Fprintln(o.streams.Out, "  "+line)
 	}
-	page := o.deps.Program + " ui"
+	another := o.deps.Program + " ui"
 	if o.name != defaultName {
-		page += " --name " + o.name
+		another += " --name " + o.name
 	}
-	fmt.Fprintf(o.streams.Out, "\nLook at it in a browser:\n  %s\n", page)
+	if o.page == "" {
+		fmt.Fprintf(o.streams.Out, "\nLook at it in a browser:\n  %s\n", another)
+	} else {
+		fmt.Fprintf(o.streams.Out, "\nLook at it in a browser; the link works once, `%s` makes another:\n  %s\n", another, o.page)
+	}
 	if !o.detach {
 		fmt.Fprintln(o.streams.Out, "\nCtrl-C stops the cluster.")
 	}

@@ -131,7 +131,7 @@ func (s *session) play(ctx context.Context, l net.Listener) (err error) {
 			return err
 		}
 	}
-	if err := s.announce(); err != nil {
+	if err := s.announce(ctx); err != nil {
 		return err
 	}
 	return s.wait(ctx)
@@ -177,10 +177,16 @@ func (s *session) countNodes() int {
 }
 
 // announce makes it known that the cluster can be used.
-func (s *session) announce() error {
+func (s *session) announce(ctx context.Context) error {
 	s.record.Ready, s.record.Nodes = true, s.fleet.progress().WantNodes
 	if err := errors.Join(s.dir.Save(s.record), s.mergeKubeconfig(s.dir)); err != nil {
 		return err
+	}
+	if link, err := s.servePage(ctx); err != nil {
+		s.report.say("there is no page: " + err.Error())
+	} else {
+		s.page = link
+		s.report.page(link)
 	}
 	s.report.ready(func(took float64) { s.printReady(s.dir, took) })
 	return nil

@@ -73,9 +73,7 @@ func uiRun(ctx context.Context, o *uiOptions) error {
 	if err != nil {
 		return failed(err)
 	}
-	s, err := web.New(web.Options{
-		Config: at.config, Namespace: at.namespace, Listener: l, Questions: &uiQuestions{o: o}, Cluster: at.title, Version: Version,
-	})
+	s, err := web.New(o.page(at, l))
 	if err != nil {
 		return exitError{code: exitUnknown, err: err}
 	}
@@ -83,6 +81,39 @@ func uiRun(ctx context.Context, o *uiOptions) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return failed(s.Run(ctx))
+}
+
+// page is the page of a cluster.
+func (o *uiOptions) page(at *cluster, l net.Listener) web.Options {
+	return web.Options{Config: at.config, Namespace: at.namespace, Listener: l, Questions: &uiQuestions{o: o}, Cluster: at.title, Version: Version}
+}
+
+// servePage serves the page of the cluster of this process until the context ends, and returns the link. Nothing is read before somebody
+// opens it.
+func (s *session) servePage(ctx context.Context) (link string, err error) {
+	o := &uiOptions{streams: quiet}
+	o.name, o.named, o.program = s.name, true, s.deps.Program
+	at, err := o.choose()
+	if err != nil {
+		return "", err
+	}
+	l, err := o.listen()
+	if err != nil {
+		return "", err
+	}
+	options := o.page(at, l)
+	options.Waits, options.Log = true, slog.New(slog.NewTextHandler(s.log, nil))
+	page, err := web.New(options)
+	if err != nil {
+		l.Close()
+		return "", err
+	}
+	go func() {
+		if err := page.Run(ctx); err != nil {
+			s.report.say("the page ended: " + err.Error())
+		}
+	}()
+	return page.Link(), nil
 }
 
 // listen opens the port: the one asked for, else the first that is free.

@@ -42,6 +42,7 @@ type upOptions struct {
 	policy            policyFlags
 	with              []string // other projects' controllers
 	operators         string   // the program that has them
+	page              string   // the link to the page, once it is served
 
 	streams Streams
 	deps    Deps
@@ -74,6 +75,9 @@ func newCmdUp(s Streams, d Deps) *cobra.Command {
 The cluster's data lasts: stop with Ctrl-C or ` + "`berth down`" + `, start again with the same
 command. Nothing listens outside loopback, and your own kubeconfig is left alone unless
 you ask with --merge-kubeconfig.
+
+It prints a link to a page that shows the cluster in a browser; the link works once, and ` + "`berth ui`" + ` makes
+another (docs/page.md).
 
 A scheduler or fleet that ends by itself is started again. With --detach, what is printed then, and
 what a crash says, is in stderr.log in the data folder; the components log to berth.log beside it.

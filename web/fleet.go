@@ -110,7 +110,9 @@ func fleetOf(f *facts.Facts) map[string]*node {
 		n := nodes[name]
 		if n == nil {
 			n = newNode(byName[name], g.Pool)
-			n.MIG = partsOf(byName[name], on[name])
+			if n.MIG = partsOf(byName[name], on[name]); len(n.MIG) > 0 {
+				n.Parts = "mig"
+			}
 			n.Said, n.Fix = r.Said[g.Unit].Message, r.Said[g.Unit].Fix
 			nodes[name] = n
 		}
@@ -180,7 +182,7 @@ func nodeOf(l map[string]string, pool string) *node {
 		Zone: l[corev1.LabelTopologyZone], Block: l[v1alpha1.LabelBlock], Rack: l[v1alpha1.LabelRack], Clique: l[v1alpha1.LabelClique],
 		Pool: pool, Model: l["nvidia.com/gpu.product"],
 	}
-	if strategy := l["nvidia.com/mig.strategy"]; strategy != "" && strategy != "none" {
+	if strings.Contains(out.Model, "-MIG-") { // the label of the strategy is there whether or not a GPU is divided
 		out.Parts = "mig"
 	}
 	if l["nvidia.com/gpu.sharing-strategy"] != "" && l["nvidia.com/gpu.sharing-strategy"] != "none" {

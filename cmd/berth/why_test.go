@@ -299,7 +299,10 @@ func (w *whyWorld) must(t *testing.T, script string) {
 }
 
 // whyCluster is a running cluster, and the environment that reaches it: with kubectl in its path.
-type whyCluster struct{ env []string }
+type whyCluster struct {
+	env  []string
+	link string // to the page
+}
 
 func startWhyCluster(t *testing.T) *whyCluster {
 	t.Helper()
@@ -319,8 +322,12 @@ func startClusterOf(t *testing.T, fleet string) *whyCluster {
 	c := &whyCluster{env: append(os.Environ(), "BERTH_HOME="+home, "HOME="+dir, "PATH="+commandsIn(t, dir)+":"+os.Getenv("PATH"))}
 	cmd := exec.Command("berth", "up", "--detach", "--ephemeral", "--fleet", fleet)
 	cmd.Env = c.env
-	if out, err := cmd.CombinedOutput(); err != nil {
+	out, err := cmd.CombinedOutput()
+	if err != nil {
 		t.Fatalf("berth up: %v\n%s", err, out)
+	}
+	if c.link = linkIn.FindString(string(out)); c.link == "" {
+		t.Fatalf("berth up prints no link\n%s", out)
 	}
 	return c
 }

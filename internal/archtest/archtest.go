@@ -230,7 +230,7 @@ var Rules = map[string]Rule{
 	"cli": {Ring: Shell, Imports: []string{
 		"api/v1alpha1", "capacity", "capacity/bill", "capacity/cloud", "capacity/join", "controlplane/home", "controlplane/operators", "diagnose", "diagnose/check", "diagnose/doctor", "diagnose/edit", "diagnose/facts", "diagnose/submit", "diagnose/submit/rule", "engine", "engine/why", "fleet", "fleet/dra", "fleet/drill", "fleet/file", "kube/answer", "kube/cluster", "kube/convert", "kube/devices", "kube/dialect", "kube/dialect/all", "kube/dryrun", "kube/exposition", "kube/inspect", "kube/install", "kube/manifest", "kube/metrics", "kube/scheduler", "kube/telemetry", "record", "web",
 	}},
-	"cmd/berth":         {Ring: Shell, Imports: []string{"cli", "controlplane", "fleet"}, Tests: []string{"internal/intruder"}, Heavy: true},
+	"cmd/berth":         {Ring: Shell, Imports: []string{"cli", "controlplane", "fleet"}, Tests: []string{"internal/chromium", "internal/intruder"}, Heavy: true},
 	"cmd/kubectl-berth": {Ring: Shell, Imports: []string{"cli"}},
 
 	"internal/archtest": {Ring: Pure, Tool: true},

@@ -99,14 +99,20 @@ func tryTCP(ctx context.Context, s Socket, uid int) error {
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(patience))
+	scheme := "https"
 	switch err := greet(conn); {
 	case turnedAway(err):
 		return nil
+	case plainHTTP(err):
+		scheme = "http"
 	case err != nil:
 		return fmt.Errorf("%s does not demand TLS: %w", s, err)
 	}
 	for _, r := range requests() {
-		if err := r.try(ctx, s, uid); err != nil {
+		if scheme == "http" && (r.http2 || r.open) {
+			r.http2, r.open = false, false // what has no TLS tells strangers nothing at all
+		}
+		if err := r.try(ctx, s, scheme, uid); err != nil {
 			return fmt.Errorf("%s: %w", s, err)
 		}
 	}
@@ -137,6 +143,13 @@ func greet(conn net.Conn) error {
 func turnedAway(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "remote error"
+}
+
+// plainHTTP says whether a server took the handshake for a request in HTTP without TLS. On loopback that can do, for a page that a
+// browser opens, where it tells nobody anything without credentials.
+func plainHTTP(err error) bool {
+	var record tls.RecordHeaderError
+	return errors.As(err, &record) && string(record.RecordHeader[:]) == "HTTP/"
 }
 
 // request is something that a stranger might ask for.
@@ -188,7 +201,7 @@ func requests() (all []request) {
 	return all
 }
 
-func (r request) try(ctx context.Context, s Socket, uid int) error {
+func (r request) try(ctx context.Context, s Socket, scheme string, uid int) error {
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(!r.http2)
 	protocols.SetHTTP2(r.http2)
@@ -204,7 +217,7 @@ func (r request) try(ctx context.Context, s Socket, uid int) error {
 			},
 		},
 	}
-	req, err := http.NewRequestWithContext(ctx, r.method, "https://"+s.Address+r.path, nil)
+	req, err := http.NewRequestWithContext(ctx, r.method, scheme+"://"+s.Address+r.path, nil)
 	if err != nil {
 		return err
 	}
