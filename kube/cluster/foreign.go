@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"maps"
+	"reflect"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/kube/convert"
 	"github.com/berth-dev/berth/kube/dialect"
 )
@@ -136,7 +138,7 @@ func (f *Feed) Speak(d dialect.Dialect) {
 	}
 	f.opts.SchedulerNames = slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(names), d.SchedulerNames()...))))
 	for _, key := range sortedNames(f.members.pods) {
-		if m := f.members.pods[key]; slices.Contains(d.SchedulerNames(), m.raw.Spec.SchedulerName) {
+		if m := f.members.pods[key]; f.opts.Ours(m.raw.Spec.SchedulerName) {
 			f.reenter(m)
 		}
 	}
@@ -167,7 +169,9 @@ func (f *Feed) SetForeign(u *unstructured.Unstructured) {
 	if known != nil && known.raw.GetUID() == u.GetUID() && known.raw.GetGeneration() == u.GetGeneration() && u.GetGeneration() != 0 {
 		known.raw = u // with a new status
 		f.tenancy.usageChanged()
-		return
+		if !by.Status || reflect.DeepEqual(by.Read(u, s).Value, known.said.Value) {
+			return
+		}
 	}
 	t := &thing{raw: u}
 	f.read1(by, t, known)
@@ -187,8 +191,8 @@ func (f *Feed) read1(by spoken, t, known *thing) {
 	t.said = &said
 	if known == nil || !slices.Equal(known.said.Unread, said.Unread) || known.said.Problem != said.Problem {
 		f.listen.NotHonoured(t.raw, unreadOf(&said))
-		f.tenancy.usageChanged()
 	}
+	f.tenancy.usageChanged()
 }
 
 func unreadOf(said *dialect.Object) []string {
@@ -331,8 +335,7 @@ func (f *Feed) foreignTerms(p *corev1.Pod) *dialect.Terms {
 		if f.foreign.rivals[d.Name()] != "" {
 			continue
 		}
-		named := slices.Contains(d.SchedulerNames(), p.Spec.SchedulerName)
-		if !named && (len(d.SchedulerNames()) > 0 || !f.opts.Ours(p.Spec.SchedulerName)) {
+		if !f.opts.Ours(p.Spec.SchedulerName) { // names of the dialects that are in use are ours
 			continue
 		}
 		if t := d.Pod(&dialect.Pod{Pod: p, Owners: f.owned(p)}, f.foreign); t != nil {
@@ -396,7 +399,7 @@ func (f *Feed) unheeded(m *member) []string {
 	for _, d := range f.foreign.dialects {
 		domains = append(domains, d.Domains()...)
 	}
-	out := convert.Unheeded(m.pod, domains...)
+	out := convert.Unheeded(m.pod, append(domains, m.foreign.Heeded...)...)
 	for _, key := range m.foreign.Unread {
 		out = append(out, key+" (without effect)")
 	}
@@ -480,6 +483,7 @@ type ForeignGroup struct {
 	Unread   []string
 	Problem  string
 	Workload string // of one of its pods; "": none is left
+	Alone    bool   // no pod is of it: only Unread and Problem are to be told
 	State    dialect.GroupState
 }
 
@@ -515,6 +519,7 @@ func (f *Feed) ForeignGroups() []ForeignGroup {
 			if Expected(m.raw) { // there is no pod to tell it of
 				v.Unread = m.foreign.Unread
 			}
+			v.State.Checks = m.foreign.Checks
 			v.State.Preemptible = v.State.Preemptible && convert.Evictable(m.pod)
 			for _, a := range m.takes {
 				wanted[a.Resource] += a.Value
@@ -538,6 +543,28 @@ func (f *Feed) ForeignGroups() []ForeignGroup {
 		v.State.Begun = v.State.Running > 0
 		v.State.Allocated, v.State.Requested = listOf(held), listOf(wanted)
 		out = append(out, v)
+	}
+	return append(out, s.alone()...)
+}
+
+// alone are the objects that would stand for a workload, have no pods, and say what has no effect, or said so.
+func (s *foreign) alone() []ForeignGroup {
+	var out []ForeignGroup
+	for _, kind := range sortedNames(s.objects) {
+		by := s.kinds[kind]
+		if !by.Grouping || s.rival(by.Dialect) != "" {
+			continue
+		}
+		for _, name := range sortedNames(s.objects[kind]) {
+			t := s.objects[kind][name]
+			key := groupKey{kind, t.said.Namespace, t.said.Name}
+			if s.groups[key] == nil && (len(t.said.Unread) > 0 || t.said.Problem != "" || dialect.IsTrue(t.raw, v1alpha1.NotUnderstood)) {
+				out = append(out, ForeignGroup{
+					Dialect: by.Dialect, Kind: by.Kind, Ref: dialect.GroupRef{Kind: kind, Namespace: key.namespace, Name: key.name},
+					Object: t.raw, Unread: t.said.Unread, Problem: t.said.Problem, Alone: true,
+				})
+			}
+		}
 	}
 	return out
 }
@@ -612,6 +639,7 @@ func (f *Feed) ForeignQueues() []ForeignQueue {
 			if t.said.Entrance {
 				v := ForeignQueue{Dialect: by.Dialect, Kind: by.Kind, Object: t.raw, Unread: t.said.Unread, Problem: t.said.Problem}
 				v.State.Running, v.State.Waiting = byEntrance(t.said)
+				v.State.Shut = t.said.Shut
 				out = append(out, v)
 				continue
 			}
@@ -624,7 +652,7 @@ func (f *Feed) ForeignQueues() []ForeignQueue {
 				v.Problem = q.problem.Error()
 			}
 			v.State.Allocated, v.State.Firm, v.State.Requested = listOf(held[name]), listOf(firm[name]), listOf(wanted[name])
-			v.State.Running, v.State.Waiting = running[name], waiting[name]
+			v.State.Running, v.State.Waiting, v.State.Shut = running[name], waiting[name], t.said.Shut
 			for _, below := range sortedNames(f.tenancy.queues) {
 				if f.tenancy.queues[below].Spec.Parent == name {
 					v.State.Children = append(v.State.Children, below)

@@ -20,7 +20,7 @@ var schedulers = []string{
 
 // foreignKeys lists the keys by which the pod asks for something that only another scheduler would give it: all keys in the
 // domain of one, and annotations in the domain of a device that it requests, such as nvidia.com/use-gputype of HAMi. Passed
-// over in silence, they put a pod on the wrong GPU.
+// over in silence, they put a pod on the wrong GPU. domains, among them single keys, are those that somebody else has read.
 func foreignKeys(p *corev1.Pod, requests engine.Resources, domains []string) []string {
 	// What is written when a pod is bound for HAMi's device plugin is nobody's wish.
 	read := append(rankKeys(), hami.KeyNode, hami.KeyTime, hami.KeyToAllocate, hami.KeyAllocated, hami.KeyBindTime, hami.KeyBindPhase)
@@ -28,7 +28,7 @@ func foreignKeys(p *corev1.Pod, requests engine.Resources, domains []string) []s
 		read = append(read, hami.KeyUseType)
 	}
 	mine := func(key string) bool {
-		return slices.Contains(read, key) || len(domains) > 0 && dialect.Within(key, domains)
+		return slices.Contains(read, key) || slices.Contains(domains, key) || len(domains) > 0 && dialect.Within(key, domains)
 	}
 	var out []string
 	//archtest:any-order the keys are sorted below

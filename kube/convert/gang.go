@@ -93,5 +93,8 @@ func UnheededGroup(g *schedulingv1beta1.PodGroup) []string {
 	if m := g.Spec.DisruptionMode; m != nil && m.All != nil {
 		out = append(out, "disruption of all members together")
 	}
+	if p := g.Spec.PreemptionPolicy; p != nil && *p == schedulingv1beta1.PreemptNever {
+		out = append(out, "preemption policy of the group (that of its pods counts)")
+	}
 	return out
 }

@@ -32,8 +32,8 @@ type Dialect interface {
 	Trim(*unstructured.Unstructured)
 	// Read says what an object of one of Kinds is. It is asked again when an object of a kind that is not Grouping changes.
 	Read(o *unstructured.Unstructured, w World) Object
-	// Pod says how the pod is to be scheduled. It is asked for pods with one of SchedulerNames, and for those that have a key
-	// in one of Domains. nil: it has nothing to say of this one.
+	// Pod says how the pod is to be scheduled. It is asked for pods with one of SchedulerNames, and for all that Berth schedules:
+	// those are the dialect's that have a key in one of Domains, or whose controllers have. nil: it has nothing to say of this one.
 	Pod(p *Pod, w World) *Terms
 	// Fields is the table of what is understood, for the page docs/from-NAME.md.
 	Fields() []Field
@@ -48,6 +48,8 @@ type Kind struct {
 	Namespaced bool
 	// Grouping is of a kind of which there are about as many objects as workloads. Read must not look at others through World.
 	Grouping bool
+	// Status says that Read looks at the object's status too.
+	Status bool
 }
 
 // Name is the kind without its version, as World has it: Queue.scheduling.run.ai.
@@ -80,7 +82,12 @@ type Object struct {
 	Unread []string
 	// Problem is why it cannot be carried out at all; "": it can.
 	Problem string
+	// Shut is why nothing begins by it for now; the zero value: things do.
+	Shut Shut
 }
+
+// Shut is why a queue is shut, in the project's words.
+type Shut struct{ Reason, Message string }
 
 // Pod is a pod with its controllers.
 type Pod struct {
@@ -121,8 +128,12 @@ type Terms struct {
 	Gate string
 	// Awaits is what the pod cannot be scheduled without and is not there yet, as a sentence: "PodGroup train does not exist".
 	Awaits string
+	// Checks are what others have to agree to before it is let in, by name; Awaits says so until they have.
+	Checks []string
 	// Unread are the keys of the pod, or of its controllers, in the dialect's domains that have no effect.
 	Unread []string
+	// Heeded are keys outside of the dialect's domains that were read.
+	Heeded []string
 	// Group is the object of a Grouping kind that stands for the pod's workload in the project's tools; nil: none.
 	Group *GroupRef
 	// Missing is, of a Maker, the object that the pod was made for and that nobody has seen; "": none is missing.
@@ -186,6 +197,7 @@ type GroupState struct {
 	Ended                               string  // Complete or Failed, as the Job behind it says; "": it goes on, or there is none
 	Evicted                             bool    // the Job behind it ran, and is suspended again
 	Flavor                              *Flavor // that its pods are on; nil: none, or several
+	Checks                              []string
 }
 
 // QueueState is what a queue's workloads hold and want, with those of queues below it.
@@ -195,6 +207,7 @@ type QueueState struct {
 	// Allocated is held, Firm the part of it that may not be evicted, Requested held or waited for.
 	Allocated, Firm, Requested corev1.ResourceList
 	Problem                    string // why nothing of it can be carried out; "": it can
+	Shut                       Shut
 	Unread                     []string
 }
 

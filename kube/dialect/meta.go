@@ -10,41 +10,62 @@ import (
 // Reader reads keys off a pod and its controllers and keeps which it was asked for: the others in the dialect's domains have no
 // effect, and are told. The first object that has a key counts.
 type Reader struct {
-	from    []*metav1.ObjectMeta
-	read    map[string]bool
-	refused []string
+	from                []*metav1.ObjectMeta
+	labels, annotations map[string]bool // keys that were asked for
+	refused             []string
 }
 
 // NewReader reads the objects in the order given.
 func NewReader(from ...*metav1.ObjectMeta) *Reader {
-	return &Reader{from: from, read: make(map[string]bool)}
+	return &Reader{from: from, labels: make(map[string]bool), annotations: make(map[string]bool)}
 }
 
 // Label and Annotation are the value under the key, trimmed, "" for none.
 func (r *Reader) Label(key string) string {
-	r.read[key] = true
+	r.labels[key] = true
 	return r.first(func(o *metav1.ObjectMeta) string { return o.Labels[key] })
 }
 
 func (r *Reader) Annotation(key string) string {
-	r.read[key] = true
+	r.annotations[key] = true
 	return r.first(func(o *metav1.ObjectMeta) string { return o.Annotations[key] })
 }
 
 // Either is the annotation, or without one the label.
 func (r *Reader) Either(key string) string {
+	label := r.Label(key)
 	if v := r.Annotation(key); v != "" {
 		return v
 	}
-	return r.Label(key)
+	return label
 }
 
 // Ignore says that the keys ask for nothing: the project writes them itself.
 func (r *Reader) Ignore(keys ...string) {
 	for _, key := range keys {
-		r.read[key] = true
+		r.labels[key], r.annotations[key] = true, true
 	}
 }
+
+// Any says whether one of the objects has a key in the domains.
+func (r *Reader) Any(domains []string) bool {
+	for _, o := range r.from {
+		if o == nil {
+			continue
+		}
+		for _, keys := range []map[string]string{o.Labels, o.Annotations} {
+			for key := range keys { //archtest:any-order it asks whether there is one
+				if Within(key, domains) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// Tell says of something that it has no effect.
+func (r *Reader) Tell(what string) { r.refused = append(r.refused, what) }
 
 // Refuse says that a key which was read has a value without effect.
 func (r *Reader) Refuse(key, value, want string) {
@@ -66,21 +87,27 @@ func (r *Reader) first(get func(*metav1.ObjectMeta) string) string {
 	return ""
 }
 
-// Unread are the keys in the domains that nobody asked for, and what was refused.
+// Unread are the keys in the domains that nobody asked for, and what was refused. A label does not stand for an annotation of the
+// same key, nor the other way round.
 func (r *Reader) Unread(domains []string) []string {
 	out := slices.Clone(r.refused)
+	stray := func(keys map[string]string, read, other map[string]bool, as string) {
+		for key := range keys { //archtest:any-order the keys are sorted below
+			switch {
+			case read[key] || !Within(key, domains):
+			case other[key]:
+				out = append(out, key+" as "+as)
+			default:
+				out = append(out, key)
+			}
+		}
+	}
 	for _, o := range r.from {
 		if o == nil {
 			continue
 		}
-		for _, keys := range []map[string]string{o.Labels, o.Annotations} {
-			//archtest:any-order the keys are sorted below
-			for key := range keys {
-				if !r.read[key] && Within(key, domains) {
-					out = append(out, key)
-				}
-			}
-		}
+		stray(o.Labels, r.labels, r.annotations, "a label: it is an annotation")
+		stray(o.Annotations, r.annotations, r.labels, "an annotation: it is a label")
 	}
 	return few(out)
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // MaxUnread is how many fields or keys without effect are named of one object.
@@ -66,7 +68,7 @@ func beyond(tree any, at string, t reflect.Type) (out []string) {
 		}
 		fields := fieldsOf(t)
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			if f, ok := fields[key]; ok {
+			if f, ok := fieldNamed(fields, key); ok {
 				out = append(out, beyond(v[key], join(at, key), f)...)
 			} else if !empty(v[key]) {
 				out = append(out, join(at, key))
@@ -103,6 +105,55 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 		}
 	}
 	return out
+}
+
+// fieldNamed is the field that the key is decoded into: case does not count, as in encoding/json.
+func fieldNamed(fields map[string]reflect.Type, key string) (reflect.Type, bool) {
+	if f, ok := fields[key]; ok {
+		return f, true
+	}
+	for name, f := range fields { //archtest:any-order no two fields of a struct differ in case alone
+		if strings.EqualFold(name, key) {
+			return f, true
+		}
+	}
+	return nil, false
+}
+
+// Strays are what the object says outside of spec and status and nobody reads: labels and annotations in the domains, and fields at its
+// top. own are the keys and fields there that are read, or that the project writes itself.
+func Strays(o *unstructured.Unstructured, domains []string, own ...string) []string {
+	var out []string
+	for _, field := range slices.Sorted(maps.Keys(o.Object)) {
+		switch field {
+		case "apiVersion", "kind", "metadata", "spec", "status":
+		default:
+			if !slices.Contains(own, field) && !empty(o.Object[field]) {
+				out = append(out, field)
+			}
+		}
+	}
+	for _, keys := range []map[string]string{o.GetLabels(), o.GetAnnotations()} {
+		for _, key := range slices.Sorted(maps.Keys(keys)) {
+			if Within(key, domains) && !slices.Contains(own, key) {
+				out = append(out, "metadata: "+key)
+			}
+		}
+	}
+	return few(out)
+}
+
+// KeepKeys drops the labels and annotations outside of the domains, which Strays does not look at.
+func KeepKeys(o *unstructured.Unstructured, domains []string) {
+	within := func(keys map[string]string) map[string]string {
+		maps.DeleteFunc(keys, func(key, _ string) bool { return !Within(key, domains) })
+		if len(keys) == 0 {
+			return nil
+		}
+		return keys
+	}
+	o.SetLabels(within(o.GetLabels()))
+	o.SetAnnotations(within(o.GetAnnotations()))
 }
 
 // empty says whether a value says nothing, as clients write it that leave no field out.

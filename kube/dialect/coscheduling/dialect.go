@@ -16,6 +16,9 @@ import (
 // scheduler instead; their pods are known by the label.
 const SchedulerName = "scheduler-plugins-scheduler"
 
+// defaultScheduler is that of the others.
+const defaultScheduler = "default-scheduler"
+
 // The kinds.
 const (
 	PodGroups     = "PodGroup.scheduling.x-k8s.io"
@@ -50,25 +53,28 @@ func (coscheduling) Kinds() []dialect.Kind {
 	}
 }
 
-// Trim drops annotations and labels, which nobody reads.
-func (coscheduling) Trim(o *unstructured.Unstructured) {
-	o.SetAnnotations(nil)
-	o.SetLabels(nil)
-}
+// Trim drops the keys that ask the plugins for nothing.
+func (c coscheduling) Trim(o *unstructured.Unstructured) { dialect.KeepKeys(o, c.Domains()) }
 
-func (coscheduling) Read(o *unstructured.Unstructured, w dialect.World) dialect.Object {
+func (c coscheduling) Read(o *unstructured.Unstructured, w dialect.World) dialect.Object {
+	var out dialect.Object
 	switch o.GetKind() {
 	case "PodGroup":
-		return readGroup(o)
+		out = readGroup(o)
 	case "ElasticQuota":
-		return readQuota(o, w)
+		out = readQuota(o, w)
 	}
-	return dialect.Object{}
+	out.Unread = append(out.Unread, dialect.Strays(o, c.Domains())...)
+	return out
 }
 
 // Pod reads a pod into the PodGroup that its label names, and charges it to its namespace's ElasticQuota.
 func (c coscheduling) Pod(p *dialect.Pod, w dialect.World) *dialect.Terms {
-	r := dialect.NewReader(&p.ObjectMeta)
+	from := []*metav1.ObjectMeta{&p.ObjectMeta}
+	for i := range p.Owners { // the plugins read pods alone: what their controllers say is told
+		from = append(from, &p.Owners[i].Meta)
+	}
+	r := dialect.NewReader(from[:1]...)
 	name, old, least := r.Label(groupLabel), r.Label(oldNameLabel), r.Label(oldLeastLabel)
 	out := &dialect.Terms{Keys: make(map[string]string)}
 	switch {
@@ -80,13 +86,15 @@ func (c coscheduling) Pod(p *dialect.Pod, w dialect.World) *dialect.Terms {
 			r.Refuse(oldLeastLabel, least, "a whole number above 0")
 		}
 		out.Keys[v1alpha1.KeyGang], out.Keys[v1alpha1.KeyMin] = old, strconv.Itoa(n)
-	case p.Spec.SchedulerName != SchedulerName:
+	}
+	plugins := p.Spec.SchedulerName == SchedulerName || p.Spec.SchedulerName == defaultScheduler
+	if !plugins && !dialect.NewReader(from...).Any(c.Domains()) {
 		return nil
 	}
 	if quota := quotaOf(p.Namespace, w); quota != nil {
 		out.Keys[v1alpha1.KeyQueue] = quota.Queue.Name
 	}
-	out.Unread = r.Unread(c.Domains())
+	out.Unread = append(r.Unread(c.Domains()), dialect.NewReader(from[1:]...).Unread(c.Domains())...)
 	return out
 }
 

@@ -14,10 +14,12 @@ func (coscheduling) Fields() []dialect.Field {
 		{Kind: "ElasticQuota", Field: "spec.max", Is: ok, Note: "limit of the namespace"},
 		{Kind: "ElasticQuota", Field: "status.used", Is: ok},
 		{Kind: "ElasticQuota", Field: "a second in a namespace", Is: no, Note: "the first by name counts; told"},
-		{Kind: "label", Field: "scheduling.x-k8s.io/pod-group", Is: ok, Note: "of pods with schedulerName scheduler-plugins-scheduler; the pod waits until the PodGroup exists"},
+		{Kind: "label", Field: "scheduling.x-k8s.io/pod-group", Is: ok, Note: "of pods that name the plugins' scheduler, Berth, or with --dialect none; the pod waits until the PodGroup exists"},
 		{Kind: "label", Field: "pod-group.scheduling.sigs.k8s.io/name, /min-available", Is: ok, Note: "as before there were PodGroups"},
 		{Kind: "kind", Field: "PodGroup, ElasticQuota of scheduling.sigs.k8s.io", Is: no, Note: "the group's name until release 0.23"},
 		{Kind: "kind", Field: "AppGroup, NetworkTopology, NodeResourceTopology, SySched", Is: no, Note: "other plugins"},
+		{Kind: "behaviour", Field: "pods without a schedulerName", Is: ok, Note: "those of a PodGroup, or of a namespace with an ElasticQuota, get scheduler-plugins-scheduler by an admission policy of --dialect"},
+		{Kind: "label", Field: "keys on controllers", Is: no, Note: "the plugins read pods alone; told"},
 		{Kind: "behaviour", Field: "pods in the back of the queue go with their group", Is: ok, Note: "a gang has one turn"},
 	}
 }

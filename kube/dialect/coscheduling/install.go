@@ -2,6 +2,7 @@ package coscheduling
 
 import (
 	_ "embed"
+	"strings"
 
 	"github.com/berth-dev/berth/kube/dialect"
 )
@@ -12,10 +13,15 @@ var groupDefinition string
 //go:embed install/elasticquota.yaml
 var quotaDefinition string
 
-// Install has the project's kinds, written anew and open to fields that Berth does not know.
+//go:embed install/policy.yaml
+var policies string
+
+// Install has the project's kinds, written anew and open to fields that Berth does not know, and admission policies that give pods of
+// groups and quotas the plugins' scheduler.
 func (coscheduling) Install() dialect.Install {
 	return dialect.Install{
 		Definitions: []string{groupDefinition, quotaDefinition},
+		Objects:     strings.Split(policies, "\n---\n"),
 		Hides:       []string{"scheduling.k8s.io/v1beta1", "scheduling.k8s.io/v1alpha3"},
 	}
 }

@@ -31,29 +31,31 @@ func (kai) Kinds() []dialect.Kind {
 	}
 }
 
-// Trim drops what nobody reads: annotations, of which the top owner's are copied onto every PodGroup.
-func (kai) Trim(o *unstructured.Unstructured) { o.SetAnnotations(nil) }
+// Trim drops the keys that ask KAI for nothing.
+func (k kai) Trim(o *unstructured.Unstructured) { dialect.KeepKeys(o, k.Domains()) }
 
-func (kai) Read(o *unstructured.Unstructured, _ dialect.World) dialect.Object {
+func (k kai) Read(o *unstructured.Unstructured, _ dialect.World) dialect.Object {
+	var out dialect.Object
 	switch o.GetKind() {
 	case "Queue":
-		return readQueue(o)
+		out = readQueue(o)
 	case "PodGroup":
-		return readGroup(o)
+		out = readGroup(o)
 	case "Topology":
-		return readTopology(o)
+		out = readTopology(o)
 	}
-	return dialect.Object{}
+	out.Unread = append(out.Unread, dialect.Strays(o, k.Domains(), copied...)...)
+	return out
 }
 
 // Pod reads a pod as KAI's grouper does: into the PodGroup that it names, or into the one of its topmost controller.
 func (k kai) Pod(p *dialect.Pod, w dialect.World) *dialect.Terms {
-	if p.Spec.SchedulerName != SchedulerName {
-		return nil
-	}
 	from := make([]*metav1.ObjectMeta, 0, len(p.Owners)+1)
 	for i := len(p.Owners) - 1; i >= 0; i-- { // the topmost counts first
 		from = append(from, &p.Owners[i].Meta)
+	}
+	if p.Spec.SchedulerName != SchedulerName && !dialect.NewReader(append(from, &p.ObjectMeta)...).Any(k.Domains()) {
+		return nil
 	}
 	g := &grouping{Pod: p, world: w, Reader: dialect.NewReader(append(from, &p.ObjectMeta)...), levels: levels{w}}
 	g.Ignore(written...)
@@ -65,6 +67,11 @@ func (k kai) Pod(p *dialect.Pod, w dialect.World) *dialect.Terms {
 	}
 	if d := g.Annotation(preemptionDelay); d != "" && out.Keys[v1alpha1.KeyPreemptionDelay] == "" {
 		g.delay(d, out)
+	}
+	for _, key := range bare {
+		if g.Annotation(key) != "" {
+			g.Tell(key)
+		}
 	}
 	out.Unread = g.Unread(k.Domains())
 	return out
@@ -84,16 +91,19 @@ func (g *grouping) named(name string, out *dialect.Terms) {
 	out.Group = &dialect.GroupRef{Kind: PodGroups, Namespace: g.Namespace, Name: name}
 	o := g.world.Object(PodGroups, g.Namespace, name)
 	if o == nil {
+		g.Ignore(copied...) // what they are worth, the group will say
 		out.Awaits = "PodGroup " + name + " does not exist"
 		return
 	}
 	spec, _ := o.Value.(*groupSpec)
 	if spec == nil || o.Problem != "" {
+		g.Ignore(copied...)
 		out.Awaits = "PodGroup " + name + ": " + o.Problem
 		return
 	}
 	keys, problem := spec.keys(name, sub, g.levels)
 	if problem != "" {
+		g.Ignore(copied...)
 		out.Awaits = problem
 		return
 	}

@@ -202,8 +202,11 @@ func TestPod(t *testing.T) {
 			}
 		})
 	}
-	if got := New().Pod(podOf("berth", says{QueueLabel: "q"}, nil), w); got != nil {
-		t.Errorf("a pod of another scheduler is read: %v", got)
+	if got := New().Pod(podOf("berth", nil, nil), w); got != nil {
+		t.Errorf("a pod of another scheduler, without a key, is read: %v", got)
+	}
+	if got := New().Pod(podOf("berth", says{QueueLabel: "q"}, nil), w); got == nil || got.Keys[v1alpha1.KeyQueue] != "q" {
+		t.Errorf("a pod with KAI's key is %v", got)
 	}
 }
 

@@ -45,10 +45,11 @@ func (kai) Fields() []dialect.Field {
 		{Kind: "annotation", Field: "kai.scheduler/staleness-grace-period", Is: no, Note: "one period for all: berth up --gang-grace"},
 		{Kind: "annotation", Field: "kai.scheduler/task-priority", Is: no},
 		{Kind: "annotation", Field: "gpu-fraction, gpu-memory, gpu-fraction-num-devices", Is: ok, Note: "on nodes with an agent that gives parts of GPUs"},
-		{Kind: "annotation", Field: "gpu-fraction-container-name, mps", Is: no},
+		{Kind: "annotation", Field: "gpu-fraction-container-name, mps", Is: no, Note: "told"},
 		{Kind: "behaviour", Field: "a PodGroup per Job, StatefulSet or pod; one per pod of a Deployment", Is: ok, Note: "Berth makes them, for kubectl get podgroups; minMember 1 unless a key says more"},
 		{Kind: "behaviour", Field: "Deployments have class inference, others train", Is: ok},
 		{Kind: "behaviour", Field: "Ray, Kubeflow, JobSet and LeaderWorkerSet groups", Is: differs, Note: "the object says what starts together: docs/operators.md; one PodGroup per object"},
 		{Kind: "behaviour", Field: "Spark groups", Is: no, Note: "their pods are taken one by one unless they name a PodGroup"},
+		{Kind: "behaviour", Field: "pods that name Berth and have keys of the project", Is: ok, Note: "read like those that name its scheduler"},
 	}
 }

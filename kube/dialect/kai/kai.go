@@ -48,6 +48,15 @@ var written = []string{
 	"kai.scheduler/numa-placement-predicted", "kai.scheduler/numa-placement-observed", "runai/shared-gpu-configmap",
 }
 
+// bare are annotations without a domain that KAI reads and Berth does not.
+var bare = []string{"gpu-fraction-container-name", "gpu-fraction-container-type", "mps"}
+
+// copied are the keys that KAI's grouper copies from a workload onto its PodGroup: they are read, or told of, on its pods.
+var copied = append([]string{
+	QueueLabel, oldQueueLabel, poolLabel, SubgroupLabel, preemptibilityLabel, minMember, minMemberStateful, topologyName, topologyRequired, topologyPreferred,
+	segmentSize, segmentRequired, preemptionDelay,
+}, written...)
+
 // ParseTime is the first time in a text.
 func ParseTime(text string) (time.Time, bool) {
 	for _, word := range strings.Fields(text) {

@@ -124,12 +124,14 @@ func ReadClusterQueue(o *unstructured.Unstructured, w dialect.World) dialect.Obj
 	if spec.QueueingStrategy == "StrictFIFO" {
 		out.Unread = append(out.Unread, "spec.queueingStrategy (a workload that finds no place does not hold up those behind it)")
 	}
-	if spec.StopPolicy == holdAndDrain {
-		out.Unread = append(out.Unread, "spec.stopPolicy (what runs is not evicted: Hold)")
-	}
+	q.Spec.StopPolicy = v1alpha1.StopPolicy(spec.StopPolicy)
 	spec.Preemption.tell(&out)
 	q.Spec.Resources = quotas(spec.ResourceGroups, in != "", w, &out)
 	out.Value = &clusterQueue{spec, in, q.Spec.Resources}
+	if w != nil {
+		q.Spec.Resources = lentTo(q.Spec.Resources, o.GetName(), in, w)
+		out.Shut = spec.shut(w)
+	}
 	if w != nil && in != "" && w.Object(Cohorts, "", in) == nil && out.Problem == "" {
 		sums := &sums{}
 		sums.addAll(q.Spec.Resources)
@@ -204,6 +206,110 @@ func (s *sums) capped(top bool) []v1alpha1.QueueResource {
 		}
 	}
 	return s.list
+}
+
+// lentTo are the queue's resources with limits at what it has itself and all others lend it, where one of them does not lend all:
+// Kueue counts quota, whatever nodes there are.
+func lentTo(own []v1alpha1.QueueResource, name, in string, w dialect.World) []v1alpha1.QueueResource {
+	for depth := 0; depth < maxDepth; depth++ { // to the top of the tree
+		c, ok := valueOf(w, Cohorts, in).(*cohort)
+		if !ok || c.parent == "" {
+			break
+		}
+		in = c.parent
+	}
+	lent := &sums{}
+	if in == "" || !lent.lendable(in, name, w, 0) {
+		return own
+	}
+	out := slices.Clone(own)
+	for i := range out {
+		r := &out[i]
+		most := r.Quota.DeepCopy()
+		if j := slices.IndexFunc(lent.list, func(e v1alpha1.QueueResource) bool { return e.Name == r.Name && e.GPUModel == r.GPUModel }); j >= 0 {
+			most.Add(*lent.list[j].Quota)
+		}
+		if r.Limit == nil || r.Limit.Cmp(most) > 0 {
+			r.Limit = &most
+		}
+	}
+	return out
+}
+
+// lendable adds what is lent in the cohort, but for what one ClusterQueue lends; some says whether anybody does not lend all it has.
+func (s *sums) lendable(in, but string, w dialect.World, depth int) (some bool) {
+	add := func(list []v1alpha1.QueueResource) {
+		list = slices.Clone(list)
+		for i := range list {
+			if l := list[i].Lend; l != nil {
+				list[i].Quota, some = l, true
+			}
+		}
+		s.addAll(list)
+	}
+	for _, o := range w.Objects(ClusterQueues, "") {
+		if q, ok := o.Value.(*clusterQueue); ok && q.cohort == in && o.Name != but && o.Queue != nil {
+			add(q.quotas)
+		}
+	}
+	if c, ok := valueOf(w, Cohorts, in).(*cohort); ok {
+		add(c.quotas)
+	}
+	for _, o := range w.Objects(Cohorts, "") {
+		if c, ok := o.Value.(*cohort); ok && c.parent == in && depth < maxDepth {
+			some = s.lendable(o.Name, but, w, depth+1) || some
+		}
+	}
+	return some
+}
+
+func valueOf(w dialect.World, kind, name string) any {
+	if o := w.Object(kind, "", name); o != nil {
+		return o.Value
+	}
+	return nil
+}
+
+// shut is why the ClusterQueue lets nobody in, in the words of its condition Active.
+func (spec *clusterQueueSpec) shut(w dialect.World) dialect.Shut {
+	if spec.StopPolicy == hold || spec.StopPolicy == holdAndDrain {
+		return dialect.Shut{Reason: "Stopped", Message: "Can't admit new workloads: is stopped."}
+	}
+	for _, g := range spec.ResourceGroups {
+		for _, f := range g.Flavors {
+			if w.Object(ResourceFlavors, "", f.Name) == nil {
+				return dialect.Shut{Reason: "FlavorNotFound", Message: "Can't admit new workloads: references missing ResourceFlavor(s): " + f.Name + "."}
+			}
+		}
+	}
+	names := slices.Clone(spec.AdmissionChecks)
+	for _, c := range spec.ChecksStrategy.AdmissionChecks {
+		names = append(names, c.Name)
+	}
+	for _, name := range names {
+		if w.Object(AdmissionChecks, "", name) == nil {
+			return dialect.Shut{Reason: "AdmissionCheckNotFound", Message: "Can't admit new workloads: references missing AdmissionCheck(s): " + name + "."}
+		}
+	}
+	return dialect.Shut{}
+}
+
+// localShut is why nobody comes in through the LocalQueue.
+func localShut(local *dialect.Object, w dialect.World) dialect.Shut {
+	spec, ok := local.Value.(*LocalQueue)
+	if !ok || w == nil {
+		return dialect.Shut{}
+	}
+	if spec.StopPolicy == hold || spec.StopPolicy == holdAndDrain {
+		return dialect.Shut{Reason: "Stopped", Message: "LocalQueue is stopped"}
+	}
+	switch o := w.Object(ClusterQueues, "", spec.ClusterQueue); {
+	case o == nil:
+		return dialect.Shut{Reason: "ClusterQueueDoesNotExist", Message: "Can't submit new workloads to clusterQueue"}
+	case o.Shut.Reason != "" || o.Problem != "":
+		return dialect.Shut{Reason: "ClusterQueueIsInactive", Message: "Can't submit new workloads to clusterQueue"}
+	}
+	return dialect.Shut{}
 }
 
 // named is the object with its queue, whose name must be one.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,6 +32,7 @@ const (
 	sliceSizeKey   = "kueue.x-k8s.io/podset-slice-size"
 	managedKey     = "kueue.x-k8s.io/managed"
 	jobUIDKey      = "kueue.x-k8s.io/job-uid"
+	managedBy      = "app.kubernetes.io/managed-by"
 
 	// maxMembers is how many pods a Job or a pod group may have at a time.
 	maxMembers = 10_000
@@ -61,17 +61,19 @@ func (kueue) Kinds() []dialect.Kind {
 	kind := func(name, plural string, namespaced, grouping bool) dialect.Kind {
 		return dialect.Kind{GroupVersionKind: schema.GroupVersionKind{Group: domain, Version: "v1beta2", Kind: name}, Plural: plural, Namespaced: namespaced, Grouping: grouping}
 	}
+	work := kind("Workload", "workloads", true, true)
+	work.Status = true // others say there which admission checks are ready
 	return []dialect.Kind{
 		kind("ClusterQueue", "clusterqueues", false, false), kind("LocalQueue", "localqueues", true, false), kind("ResourceFlavor", "resourceflavors", false, false),
-		kind("Cohort", "cohorts", false, false), kind("WorkloadPriorityClass", "workloadpriorityclasses", false, false), kind("Workload", "workloads", true, true),
+		kind("Cohort", "cohorts", false, false), kind("WorkloadPriorityClass", "workloadpriorityclasses", false, false), kind("Topology", "topologies", false, false),
+		kind("AdmissionCheck", "admissionchecks", false, false), work,
 	}
 }
 
 // Trim drops what nobody reads. Of a Workload that is all but its queue: what its pods are like, its Job says.
-func (kueue) Trim(o *unstructured.Unstructured) {
-	o.SetAnnotations(nil)
+func (k kueue) Trim(o *unstructured.Unstructured) {
+	dialect.KeepKeys(o, append(k.Domains(), "app.kubernetes.io"))
 	if o.GetKind() != "Workload" {
-		o.SetLabels(nil)
 		return
 	}
 	kept := map[string]any{}
@@ -83,29 +85,30 @@ func (kueue) Trim(o *unstructured.Unstructured) {
 	o.Object["spec"] = kept
 }
 
-func (kueue) Read(o *unstructured.Unstructured, w dialect.World) dialect.Object {
+func (k kueue) Read(o *unstructured.Unstructured, w dialect.World) dialect.Object {
+	var out dialect.Object
+	own := written
 	switch o.GetKind() {
 	case "ClusterQueue":
-		return ReadClusterQueue(o, w)
+		out = ReadClusterQueue(o, w)
 	case "Cohort":
-		return ReadCohort(o, w)
+		out = ReadCohort(o, w)
 	case "LocalQueue":
-		return ReadLocalQueue(o)
+		out = ReadLocalQueue(o)
+		out.Shut = localShut(&out, w)
 	case "ResourceFlavor":
-		return ReadResourceFlavor(o)
+		out = ReadResourceFlavor(o)
 	case "WorkloadPriorityClass":
-		return ReadPriorityClass(o)
+		out, own = ReadPriorityClass(o), []string{"value", "description"}
+	case "Topology":
+		out = readTopology(o)
+	case "AdmissionCheck":
+		out = readCheck(o)
 	case "Workload":
-		active, ok := dialect.Value(o.Object, "spec", "active").(bool)
-		return dialect.Object{Value: &workload{inactive: ok && !active, queue: dialect.Text(o.Object, "spec", "queueName")}}
+		out = readWorkload(o)
 	}
-	return dialect.Object{}
-}
-
-// workload is what is kept of a Workload.
-type workload struct {
-	inactive bool
-	queue    string
+	out.Unread = append(out.Unread, dialect.Strays(o, k.Domains(), own...)...)
+	return out
 }
 
 // Rival is the Lease of Kueue's controller, as it is installed.
@@ -125,7 +128,7 @@ func (k kueue) Pod(p *dialect.Pod, w dialect.World) *dialect.Terms {
 	r := &reading{Pod: p, Reader: dialect.NewReader(from...), world: w, out: &dialect.Terms{Keys: make(map[string]string)}}
 	r.local = r.Label(QueueLabel)
 	if r.local == "" {
-		return nil
+		return r.withoutQueue(k.Domains())
 	}
 	r.out.Entrance = r.local
 	r.Ignore(written...)
@@ -283,29 +286,29 @@ func (r *reading) queue() {
 	}
 	r.out.Keys[v1alpha1.KeyQueue] = berthName(local.ClusterQueue)
 	r.out.Patient = q.Preemption.patient()
-	for _, stop := range []struct{ kind, name, policy string }{{"LocalQueue", r.local, local.StopPolicy}, {"ClusterQueue", local.ClusterQueue, q.StopPolicy}} {
-		if stop.policy == hold || stop.policy == holdAndDrain {
-			r.await("%s %s is stopped: its stopPolicy is %s", stop.kind, stop.name, stop.policy)
-		}
+	if p := local.StopPolicy; p == hold || p == holdAndDrain { // that of the ClusterQueue is its queue's
+		r.await("LocalQueue %s is stopped: its stopPolicy is %s", r.local, p)
 	}
-	if names := q.checks(); len(names) > 0 {
-		r.await("ClusterQueue %s has admission checks, which nobody here makes: %s", local.ClusterQueue, strings.Join(names, ", "))
-	}
+	work := &workload{}
 	if w := r.world.Object(Workloads, r.Namespace, r.out.Group.Name); w != nil {
-		if v, ok := w.Value.(*workload); ok && v.inactive {
+		if v, ok := w.Value.(*workload); ok {
+			work = v
+		}
+		if work.inactive {
 			r.await("Workload %s is deactivated: its spec.active is false", w.Name)
 		}
 	}
 	r.flavors(local.ClusterQueue, q)
+	r.checks(q, work)
 }
 
-// checks are the names of admission checks, a few of them.
-func (q *clusterQueue) checks() []string {
-	names := slices.Clone(q.AdmissionChecks)
-	for _, c := range q.ChecksStrategy.AdmissionChecks {
-		names = append(names, c.Name)
+// withoutQueue is what is said of a pod that names no queue, and so is not let in: keys that it has for Kueue nonetheless are told.
+func (r *reading) withoutQueue(domains []string) *dialect.Terms {
+	r.Ignore(written...)
+	if r.out.Unread = r.Unread(domains); len(r.out.Unread) == 0 {
+		return nil
 	}
-	return names[:min(len(names), 8)]
+	return r.out
 }
 
 // requested are the names of what the pod's containers ask for, sorted.

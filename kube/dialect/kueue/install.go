@@ -25,6 +25,12 @@ var priorityDefinition string
 //go:embed install/workload.yaml
 var workloadDefinition string
 
+//go:embed install/topology.yaml
+var topologyDefinition string
+
+//go:embed install/admissioncheck.yaml
+var checkDefinition string
+
 //go:embed install/policy.yaml
 var policies string
 
@@ -32,7 +38,7 @@ var policies string
 // webhooks do. Kubernetes' own Workload is not served beside it.
 func (kueue) Install() dialect.Install {
 	return dialect.Install{
-		Definitions: []string{clusterQueueDefinition, localQueueDefinition, flavorDefinition, cohortDefinition, priorityDefinition, workloadDefinition},
+		Definitions: []string{clusterQueueDefinition, localQueueDefinition, flavorDefinition, cohortDefinition, priorityDefinition, topologyDefinition, checkDefinition, workloadDefinition},
 		Objects:     strings.Split(policies, "\n---\n"),
 		Hides:       []string{"scheduling.k8s.io/v1beta1", "scheduling.k8s.io/v1alpha3"},
 	}

@@ -15,6 +15,7 @@ import (
 // together. A Workload that was admitted and waits again was evicted.
 func (kueue) GroupStatus(o *unstructured.Unstructured, s dialect.GroupState, at time.Time) map[string]any {
 	out := dialect.StatusOf(o)
+	tellChecks(out, s.Checks, at)
 	evicted := s.Evicted || dialect.IsTrue(o, "Admitted")
 	switch {
 	case s.Ended != "" && s.Ended != "Deleted":
@@ -39,7 +40,11 @@ func (kueue) GroupStatus(o *unstructured.Unstructured, s dialect.GroupState, at 
 		condition(out, "PodsReady", s.Pending == 0, readiness(s), "", at)
 		out["admission"] = admission(s)
 	default:
-		if evicted {
+		switch {
+		case evicted && why.Cause(s.Cause) == why.QueueStopped:
+			condition(out, "Evicted", true, "ClusterQueueStopped", "The ClusterQueue is stopped", at)
+			condition(out, "Admitted", false, "NoReservation", "The workload has no reservation", at)
+		case evicted:
 			condition(out, "Evicted", true, "Preempted", "Its pods were evicted: it waits again", at)
 			condition(out, "Preempted", true, "InClusterQueue", "Its pods were evicted", at)
 			condition(out, "Admitted", false, "NoReservation", "The workload has no reservation", at)
@@ -76,6 +81,8 @@ func reason(cause string) string {
 		return "ExceedsMaxQuota"
 	case why.QueueMissing:
 		return "Misconfigured"
+	case why.QueueStopped, why.QueueForbidden:
+		return "Inadmissible"
 	}
 	return "Pending"
 }
@@ -132,6 +139,8 @@ func (kueue) QueueStatus(o *unstructured.Unstructured, s dialect.QueueState, at 
 	out["flavorsUsage"] = usage(o, s.Allocated)
 	if s.Problem != "" {
 		condition(out, "Active", false, "Misconfigured", s.Problem, at)
+	} else if s.Shut.Reason != "" {
+		condition(out, "Active", false, s.Shut.Reason, s.Shut.Message, at)
 	} else {
 		condition(out, "Active", true, "Ready", "Can admit new workloads", at)
 	}
@@ -176,6 +185,8 @@ func localStatus(out map[string]any, s dialect.QueueState, at time.Time) map[str
 	counts(out, s)
 	if s.Problem != "" {
 		condition(out, "Active", false, "ClusterQueueIsInactive", s.Problem, at)
+	} else if s.Shut.Reason != "" {
+		condition(out, "Active", false, s.Shut.Reason, s.Shut.Message, at)
 	} else {
 		condition(out, "Active", true, "Ready", "Can submit new workloads to ClusterQueue", at)
 	}

@@ -38,6 +38,9 @@ var written = []string{
 	"volcano.sh/task-index", "volcano.sh/template-uid", "volcano.sh/partition-id", "scheduling.volcano.sh/group-min-resources",
 }
 
+// copied are the keys that Volcano's controllers copy from a workload onto its PodGroup: they are read, or told of, on its pods.
+var copied = append([]string{groupKey, minMemberKey, queueKey, jobQueueKey, taskKey, preemptable}, written...)
+
 // New is the dialect of Volcano's users.
 func New() dialect.Dialect { return volcano{} }
 
@@ -59,34 +62,33 @@ func (volcano) Kinds() []dialect.Kind {
 	}
 }
 
-// Trim drops what nobody reads: annotations and labels, which are copied onto every PodGroup.
-func (volcano) Trim(o *unstructured.Unstructured) {
-	o.SetAnnotations(nil)
-	o.SetLabels(nil)
-}
+// Trim drops the keys that ask Volcano for nothing.
+func (v volcano) Trim(o *unstructured.Unstructured) { dialect.KeepKeys(o, v.Domains()) }
 
-func (volcano) Read(o *unstructured.Unstructured, w dialect.World) dialect.Object {
+func (v volcano) Read(o *unstructured.Unstructured, w dialect.World) dialect.Object {
+	var out dialect.Object
 	switch o.GetKind() {
 	case "Queue":
-		return readQueue(o, w)
+		out = readQueue(o, w)
 	case "PodGroup":
-		return readGroup(o)
+		out = readGroup(o)
 	}
-	return dialect.Object{}
+	out.Unread = append(out.Unread, dialect.Strays(o, v.Domains(), copied...)...)
+	return out
 }
 
 // Pod reads a pod into the PodGroup that it names, or into the one that Volcano's controller would make for its controller.
 func (v volcano) Pod(p *dialect.Pod, w dialect.World) *dialect.Terms {
-	if p.Spec.SchedulerName != SchedulerName {
-		return nil
-	}
 	from := []*metav1.ObjectMeta{&p.ObjectMeta}
 	for i := range p.Owners {
 		from = append(from, &p.Owners[i].Meta)
 	}
 	g := &grouping{Pod: p, Reader: dialect.NewReader(from...), world: w}
+	if p.Spec.SchedulerName != SchedulerName && !g.Any(v.Domains()) {
+		return nil
+	}
 	g.Ignore(written...)
-	out := &dialect.Terms{Keys: make(map[string]string)}
+	out := &dialect.Terms{Keys: make(map[string]string), Heeded: []string{kubeGroupKey}}
 	name := g.Annotation(groupKey)
 	if name == "" {
 		name = g.Annotation(kubeGroupKey)

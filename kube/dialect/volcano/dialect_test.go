@@ -245,8 +245,11 @@ func TestPod(t *testing.T) {
 			}
 		})
 	}
-	if got := New().Pod(podOf("berth", nil, says{groupKey: "g"}), w); got != nil {
-		t.Errorf("a pod of another scheduler is read: %v", got)
+	if got := New().Pod(podOf("berth", nil, nil), w); got != nil {
+		t.Errorf("a pod of another scheduler, without a key, is read: %v", got)
+	}
+	if got := New().Pod(podOf("berth", nil, says{groupKey: "g"}), w); got == nil || got.Group.Name != "g" {
+		t.Errorf("a pod with Volcano's key is %v", got)
 	}
 }
 

@@ -16,6 +16,7 @@ func (volcano) Fields() []dialect.Field {
 		{Kind: "Queue", Field: "spec.reclaimable", Is: differs, Note: "true; false has no effect, and is told"},
 		{Kind: "Queue", Field: "spec.dequeueStrategy", Is: differs, Note: "traverse; fifo has no effect, and is told"},
 		{Kind: "Queue", Field: "spec.affinity, spec.extendClusters, spec.type", Is: no},
+		{Kind: "Queue", Field: "volcano.sh/hierarchy, volcano.sh/hierarchy-weights", Is: no, Note: "told; spec.parent and spec.weight say it"},
 		{Kind: "Queue", Field: "status", Is: differs, Note: "state Open, allocated, running and pending; queues are not closed"},
 		{Kind: "PodGroup", Field: "spec.minMember", Is: differs, Note: "decided when the workload enters its queue; later edits do not count"},
 		{Kind: "PodGroup", Field: "spec.minTaskMember", Is: differs, Note: "a subgroup for each task, by the key volcano.sh/task-spec; pods of a task without a minimum are scheduled by themselves, and spec.minMember above the sum is told"},
@@ -35,6 +36,7 @@ func (volcano) Fields() []dialect.Field {
 		{Kind: "annotation, label", Field: "volcano.sh/task-spec", Is: ok, Note: "with spec.minTaskMember"},
 		{Kind: "annotation, label", Field: "volcano.sh/preemptable", Is: differs, Note: "without it a pod can be preempted"},
 		{Kind: "annotation, label", Field: "volcano.sh/* otherwise", Is: no, Note: "told; among them cooldown-time, revocable-zone, jdb-min-available, sla-waiting-time, numa-topology-policy, vgpu-*"},
+		{Kind: "behaviour", Field: "pods that name Berth and have keys of the project", Is: ok, Note: "read like those that name its scheduler"},
 		{Kind: "behaviour", Field: "a PodGroup for pods that name none", Is: ok, Note: "Berth makes it, for kubectl get podgroups, with minMember 1 unless the controller says more"},
 	}
 }
