@@ -64,6 +64,12 @@ func (s *scheduler) writeGroup(ctx context.Context, g *cluster.ForeignGroup, not
 		}
 		return
 	}
+	if g.Alone {
+		status := dialect.StatusOf(g.Object)
+		dialect.Tell(status, g.Unread, g.Problem, time.Now())
+		s.patchForeign(ctx, g.Kind, g.Object, status, note)
+		return
+	}
 	r, ok := g.Dialect.(dialect.Reporter)
 	if !ok {
 		return
