@@ -144,6 +144,14 @@ func TestWhatifExitCodes(t *testing.T) {
 		{"whatif -f " + file("broken") + " --kubeconfig " + cluster, exitUsage, "", "broken.yaml:1"},
 		{"whatif --drain gpu-1 -o name --kubeconfig " + cluster, exitUsage, "", `--output "name"`},
 		{"whatif --drain gpu-1 --kubeconfig nowhere", exitUnknown, "", "error: "},
+		{"adopt --from kai --from-bundle " + bundle, exitOK, "Nothing here is of kai", ""},
+		{"adopt --from volcano -o json --kubeconfig " + cluster, exitOK, `"kind": "Adoption"`, ""},
+		{"adopt --kubeconfig " + cluster, exitUsage, "", "adopt from whom? give --from with one of coscheduling, kai, kueue, volcano"},
+		{"adopt --from slurm --kubeconfig " + cluster, exitUsage, "", `--from "slurm": use one of coscheduling, kai, kueue, volcano`},
+		{"adopt --from kai --dry-run=false --kubeconfig " + cluster, exitUsage, "", "berth adopt changes nothing"},
+		{"adopt --from kai -o name --kubeconfig " + cluster, exitUsage, "", `--output "name"`},
+		{"adopt --from kai --from-bundle nowhere.tar.zst", exitUnknown, "", "nowhere.tar.zst"},
+		{"adopt --from kai --kubeconfig " + within, exitUnknown, "", "could not be read: nothing can be planned"},
 		{"whatif --drain gpu-1 --from nowhere.tar.zst", exitUnknown, "", "nowhere.tar.zst"},
 		{"whatif --drain gpu-1 --kubeconfig " + within, exitUnknown, "", "could not be read: nothing can be planned"},
 	} {
@@ -158,7 +166,7 @@ func TestWhatifExitCodes(t *testing.T) {
 func TestCheckAndWhatifComplete(t *testing.T) {
 	t.Setenv("BERTH_HOME", t.TempDir())
 	for args, want := range map[string]string{
-		"check --fail-on w": "waits\n", "check -o s": "sarif\n", "check --fleet research": "research-128\n", "doctor -o n": "name\n", "whatif -o w": "wide\n",
+		"check --fail-on w": "waits\n", "check -o s": "sarif\n", "check --fleet research": "research-128\n", "doctor -o n": "name\n", "whatif -o w": "wide\n", "adopt --from k": "kai\nkueue\n",
 		"whatif --fleet lab --drain kwok-gpu-h": "kwok-gpu-h100-0\n", "whatif --fleet lab --add-nodes h1": "h100=\n", "whatif --from nowhere --quota x": ":4\n",
 	} {
 		code, stdout, _ := run(t, append([]string{"__complete"}, strings.Fields(args)...)...)

@@ -1,0 +1,189 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/submit"
+	kubecluster "github.com/berth-dev/berth/kube/cluster"
+	"github.com/berth-dev/berth/kube/dialect/all"
+)
+
+type adoptOptions struct {
+	reading
+	dialect string
+	dry     bool
+	output  string
+	streams Streams
+}
+
+func newCmdAdopt(s Streams) *cobra.Command {
+	o := &adoptOptions{streams: s}
+	names := strings.Join(all.Names(), ", ")
+	cmd := &cobra.Command{
+		Use:   "adopt --from DIALECT",
+		Short: "Show what Berth would make of a cluster that another scheduler serves",
+		Long: `Show what Berth would make of a cluster that another scheduler serves: which of its objects are understood,
+which fields have no effect, and for each workload, queue by queue, whether it would go on running, start,
+wait, or be evicted. It ends with what there is to do to switch over. Nothing is changed.
+
+DIALECT is whose objects and keys the workloads have: ` + names + `.
+
+Exit code: 0, 2 wrong usage, 3 could not look.`,
+		Example: `  berth adopt --from kai --context prod
+  berth adopt --from volcano --from-bundle evidence.tar.zst
+  berth adopt --from kueue -o json`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case !slices.Contains([]string{"table", "wide", "json", "yaml"}, o.output):
+				return fmt.Errorf("--output %q: use table, wide, json or yaml", o.output)
+			case o.dialect == "":
+				return errors.New("adopt from whom? give --from with one of " + names)
+			case !slices.Contains(all.Names(), o.dialect):
+				return fmt.Errorf("--from %q: use one of %s", o.dialect, names)
+			case !o.dry:
+				return errors.New("--dry-run=false: berth adopt changes nothing; its last lines say what to do")
+			}
+			return adoptRun(cmd.Context(), o)
+		},
+	}
+	o.connection.flags(cmd)
+	f := cmd.Flags()
+	f.StringVar(&o.dialect, "from", "", "`DIALECT` of the workloads: "+names)
+	f.StringVar(&o.reading.from, "from-bundle", "", "read a `BUNDLE` that berth evidence wrote, not a cluster")
+	f.BoolVar(&o.dry, "dry-run", true, "write nothing, which is always so")
+	f.StringVarP(&o.output, "output", "o", "table", "table (what changes), wide (every workload), json or yaml")
+	for _, other := range []string{"name", "kubeconfig", "context"} {
+		cmd.MarkFlagsMutuallyExclusive("from-bundle", other)
+	}
+	cmd.RegisterFlagCompletionFunc("from", cobra.FixedCompletions(all.Names(), cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "wide", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func adoptRun(ctx context.Context, o *adoptOptions) error {
+	f, err := o.facts(ctx, o.streams, facts.Ref{Namespace: o.namespace()})
+	if err != nil {
+		return exitError{code: exitUnknown, err: err}
+	}
+	w := submit.World{Facts: f, Against: "cluster", Model: kubecluster.ModelOptions{}}
+	if o.reading.from != "" {
+		w.Against = "bundle"
+	}
+	asker, err := o.asker()
+	if err != nil {
+		return exitError{code: exitUnknown, err: err}
+	}
+	if config, err := configuration(ctx, asker, o.namespace()); err == nil { // of a Berth that runs beside, in its shadow
+		w.Model.Engine = config.Engine
+	}
+	answer, err := submit.Adopt(w, all.Find(o.dialect))
+	if errors.Is(err, submit.ErrBlind) {
+		return exitError{code: exitUnknown, err: err}
+	}
+	if err != nil {
+		return err
+	}
+	if done, err := printData(o.streams.Out, answer, o.output); done {
+		return failed(err)
+	}
+	_, err = fmt.Fprint(o.streams.Out, adoptText(&answer, o.output == "wide", width(o.streams.Out)))
+	return failed(err)
+}
+
+func adoptText(a *submit.Adoption, everything bool, columns int) string {
+	var b strings.Builder
+	if len(a.Objects) == 0 {
+		fmt.Fprintf(&b, "Nothing here is of %s: no objects of its kinds, and no pods for it.\n", a.From)
+		return b.String()
+	}
+	t := table{columns: []column{{head: "KIND"}, {head: "OBJECTS"}, {head: "UNDERSTOOD"}, {head: "IN PART"}, {head: "REFUSED"}}}
+	for _, k := range a.Objects {
+		t.add(k.Kind, strconv.Itoa(k.Objects), strconv.Itoa(k.Understood), strconv.Itoa(k.InPart), strconv.Itoa(k.Refused))
+	}
+	_ = t.write(&b, columns) // a strings.Builder takes everything
+	if len(a.Unread) > 0 {
+		b.WriteString("\nWithout effect:\n")
+		const most = 40
+		for i, u := range a.Unread {
+			if i == most && !everything {
+				fmt.Fprintf(&b, "  %d more: -o wide shows them\n", len(a.Unread)-most)
+				break
+			}
+			what := strings.Join(u.Fields, ", ")
+			if u.Problem != "" {
+				what = u.Problem
+			}
+			name := u.Object.String()
+			if u.Object.Namespace != "" {
+				name += " in " + u.Object.Namespace
+			}
+			fmt.Fprintf(&b, "  %s: %s\n", name, what)
+		}
+	}
+	b.WriteString("\n")
+	q := table{columns: []column{{head: "QUEUE"}, {head: "RUNS NOW"}, {head: "WAITS NOW"}, {head: "RUNS"}, {head: "STARTS"}, {head: "WAITS"}, {head: "EVICTED"}}}
+	for _, c := range a.Queues {
+		name := c.Name
+		if name == "" {
+			name = "-"
+		}
+		q.add(name, strconv.Itoa(c.Now.Run), strconv.Itoa(c.Now.Wait), strconv.Itoa(c.Then.Run), strconv.Itoa(c.Then.Start), strconv.Itoa(c.Then.Wait), strconv.Itoa(c.Then.Evicted))
+	}
+	_ = q.write(&b, columns)
+	rows := table{columns: []column{{head: "WORKLOAD"}, {head: "NAMESPACE", spare: 1}, {head: "QUEUE"}, {head: "PODS"}, {head: "GPUS"}, {head: "NOW", text: true}, {head: "UNDER BERTH", text: true}}}
+	same := 0
+	for i := range a.Workloads {
+		w := &a.Workloads[i]
+		if !w.Changes() && !everything {
+			same++
+			continue
+		}
+		rows.add(w.Target.String(), w.Target.Namespace, w.Queue, strconv.Itoa(w.Pods), strconv.FormatInt(w.GPUs, 10), adoptedState(w.Now), adoptedState(w.Then))
+	}
+	if len(rows.rows) > 0 {
+		b.WriteString("\n")
+		if everything {
+			columns = 0
+		}
+		_ = rows.write(&b, columns)
+	}
+	if same > 0 {
+		fmt.Fprintf(&b, "\n%d workloads are the same now and under Berth: -o wide shows them.\n", same)
+	}
+	b.WriteString("\nTo switch over:\n")
+	for _, step := range a.Steps {
+		b.WriteString("  " + step + "\n")
+	}
+	if len(a.Assumes) > 0 {
+		b.WriteString("\nAssumed: " + strings.Join(a.Assumes, "; ") + ".\n")
+	}
+	if len(a.Unseen) > 0 {
+		b.WriteString("\nNot seen: " + inShort(a.Unseen) + ".\n")
+	}
+	return b.String()
+}
+
+func adoptedState(s submit.State) string {
+	out := s.State
+	switch {
+	case s.Cause != "":
+		out += ": " + s.Cause
+	case s.Because != "" && s.State == "evicted":
+		out += " " + s.Because
+	case s.Because != "":
+		out += ": " + s.Because
+	}
+	if s.State == "starts" && len(s.Nodes) == 1 {
+		out += " on " + s.Nodes[0]
+	}
+	return out
+}
