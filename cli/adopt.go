@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,14 +15,16 @@ import (
 	"github.com/berth-dev/berth/diagnose/submit"
 	kubecluster "github.com/berth-dev/berth/kube/cluster"
 	"github.com/berth-dev/berth/kube/dialect/all"
+	"github.com/berth-dev/berth/record"
 )
 
 type adoptOptions struct {
 	reading
-	dialect string
-	dry     bool
-	output  string
-	streams Streams
+	dialect   string
+	decisions string
+	dry       bool
+	output    string
+	streams   Streams
 }
 
 func newCmdAdopt(s Streams) *cobra.Command {
@@ -59,17 +62,48 @@ Exit code: 0, 2 wrong usage, 3 could not look.`,
 	f := cmd.Flags()
 	f.StringVar(&o.dialect, "from", "", "`DIALECT` of the workloads: "+names)
 	f.StringVar(&o.reading.from, "from-bundle", "", "read a `BUNDLE` that berth evidence wrote, not a cluster")
+	f.StringVar(&o.decisions, "decisions", "", "read the decision log in `FOLDER` that berth scheduler --shadow --record wrote, not a cluster")
 	f.BoolVar(&o.dry, "dry-run", true, "write nothing, which is always so")
 	f.StringVarP(&o.output, "output", "o", "table", "table (what changes), wide (every workload), json or yaml")
 	for _, other := range []string{"name", "kubeconfig", "context"} {
 		cmd.MarkFlagsMutuallyExclusive("from-bundle", other)
+		cmd.MarkFlagsMutuallyExclusive("decisions", other)
 	}
+	cmd.MarkFlagsMutuallyExclusive("decisions", "from-bundle")
 	cmd.RegisterFlagCompletionFunc("from", cobra.FixedCompletions(all.Names(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "wide", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
+// day is the report of a decision log, as of its last decision.
+func (o *adoptOptions) day() (submit.Adoption, error) {
+	log, err := record.Open(o.decisions)
+	if err != nil {
+		return submit.Adoption{}, err
+	}
+	d := submit.NewDay()
+	var last record.Cycle
+	for c, err := range log.Cycles(log.From(), time.Now()) {
+		if err != nil {
+			return submit.Adoption{}, err
+		}
+		d.Cycle(c.Now, &c.Plan)
+		last = c
+	}
+	if last.State == nil {
+		return submit.Adoption{}, fmt.Errorf("%s has no decisions", o.decisions)
+	}
+	return d.Adopt(o.dialect, last.Now, last.State.Dump(), &last.Plan), nil
+}
+
 func adoptRun(ctx context.Context, o *adoptOptions) error {
+	if o.decisions != "" {
+		a, err := o.day()
+		if err != nil {
+			return exitError{code: exitUnknown, err: err}
+		}
+		return o.print(&a)
+	}
 	f, err := o.facts(ctx, o.streams, facts.Ref{Namespace: o.namespace()})
 	if err != nil {
 		return exitError{code: exitUnknown, err: err}
@@ -92,17 +126,26 @@ func adoptRun(ctx context.Context, o *adoptOptions) error {
 	if err != nil {
 		return err
 	}
-	if done, err := printData(o.streams.Out, answer, o.output); done {
+	return o.print(&answer)
+}
+
+func (o *adoptOptions) print(a *submit.Adoption) error {
+	if done, err := printData(o.streams.Out, a, o.output); done {
 		return failed(err)
 	}
-	_, err = fmt.Fprint(o.streams.Out, adoptText(&answer, o.output == "wide", width(o.streams.Out)))
+	_, err := fmt.Fprint(o.streams.Out, adoptText(a, o.output == "wide", width(o.streams.Out)))
 	return failed(err)
 }
 
 func adoptText(a *submit.Adoption, everything bool, columns int) string {
 	var b strings.Builder
-	if len(a.Objects) == 0 {
+	if len(a.Objects) == 0 && len(a.Workloads) == 0 {
 		fmt.Fprintf(&b, "Nothing here is of %s: no objects of its kinds, and no pods for it.\n", a.From)
+		return b.String()
+	}
+	if a.Against == "decisions" {
+		fmt.Fprintf(&b, "As of the last decision, %s. The log does not say which fields have no effect.\n", stamp(a.At))
+		adoptedWorkloads(&b, a, everything, columns)
 		return b.String()
 	}
 	t := table{columns: []column{{head: "KIND"}, {head: "OBJECTS"}, {head: "UNDERSTOOD"}, {head: "IN PART"}, {head: "REFUSED"}}}
@@ -129,36 +172,7 @@ func adoptText(a *submit.Adoption, everything bool, columns int) string {
 			fmt.Fprintf(&b, "  %s: %s\n", name, what)
 		}
 	}
-	b.WriteString("\n")
-	q := table{columns: []column{{head: "QUEUE"}, {head: "RUNS NOW"}, {head: "WAITS NOW"}, {head: "RUNS"}, {head: "STARTS"}, {head: "WAITS"}, {head: "EVICTED"}}}
-	for _, c := range a.Queues {
-		name := c.Name
-		if name == "" {
-			name = "-"
-		}
-		q.add(name, strconv.Itoa(c.Now.Run), strconv.Itoa(c.Now.Wait), strconv.Itoa(c.Then.Run), strconv.Itoa(c.Then.Start), strconv.Itoa(c.Then.Wait), strconv.Itoa(c.Then.Evicted))
-	}
-	_ = q.write(&b, columns)
-	rows := table{columns: []column{{head: "WORKLOAD"}, {head: "NAMESPACE", spare: 1}, {head: "QUEUE"}, {head: "PODS"}, {head: "GPUS"}, {head: "NOW", text: true}, {head: "UNDER BERTH", text: true}}}
-	same := 0
-	for i := range a.Workloads {
-		w := &a.Workloads[i]
-		if !w.Changes() && !everything {
-			same++
-			continue
-		}
-		rows.add(w.Target.String(), w.Target.Namespace, w.Queue, strconv.Itoa(w.Pods), strconv.FormatInt(w.GPUs, 10), adoptedState(w.Now), adoptedState(w.Then))
-	}
-	if len(rows.rows) > 0 {
-		b.WriteString("\n")
-		if everything {
-			columns = 0
-		}
-		_ = rows.write(&b, columns)
-	}
-	if same > 0 {
-		fmt.Fprintf(&b, "\n%d workloads are the same now and under Berth: -o wide shows them.\n", same)
-	}
+	adoptedWorkloads(&b, a, everything, columns)
 	b.WriteString("\nTo switch over:\n")
 	for _, step := range a.Steps {
 		b.WriteString("  " + step + "\n")
@@ -170,6 +184,48 @@ func adoptText(a *submit.Adoption, everything bool, columns int) string {
 		b.WriteString("\nNot seen: " + inShort(a.Unseen) + ".\n")
 	}
 	return b.String()
+}
+
+// adoptedWorkloads writes the queues, and the workloads that change.
+func adoptedWorkloads(b *strings.Builder, a *submit.Adoption, everything bool, columns int) {
+	b.WriteString("\n")
+	q := table{columns: []column{{head: "QUEUE"}, {head: "RUNS NOW"}, {head: "WAITS NOW"}, {head: "RUNS"}, {head: "STARTS"}, {head: "WAITS"}, {head: "EVICTED"}}}
+	for _, c := range a.Queues {
+		name := c.Name
+		if name == "" {
+			name = "-"
+		}
+		q.add(name, strconv.Itoa(c.Now.Run), strconv.Itoa(c.Now.Wait), strconv.Itoa(c.Then.Run), strconv.Itoa(c.Then.Start), strconv.Itoa(c.Then.Wait), strconv.Itoa(c.Then.Evicted))
+	}
+	_ = q.write(b, columns)
+	rows := table{columns: []column{{head: "WORKLOAD"}, {head: "NAMESPACE", spare: 1}, {head: "QUEUE"}, {head: "PODS"}, {head: "GPUS"}, {head: "NOW", text: true}, {head: "UNDER BERTH", text: true}}}
+	same := 0
+	for i := range a.Workloads {
+		w := &a.Workloads[i]
+		if !w.Changes() && !everything {
+			same++
+			continue
+		}
+		rows.add(w.Target.String(), w.Target.Namespace, w.Queue, strconv.Itoa(w.Pods), strconv.FormatInt(w.GPUs, 10), adoptedState(w.Now)+fromWhen(w.Bound), adoptedState(w.Then)+fromWhen(w.Begun))
+	}
+	if len(rows.rows) > 0 {
+		b.WriteString("\n")
+		if everything {
+			columns = 0
+		}
+		_ = rows.write(b, columns)
+	}
+	if same > 0 {
+		fmt.Fprintf(b, "\n%d workloads are the same now and under Berth: -o wide shows them.\n", same)
+	}
+}
+
+// fromWhen is when that began, where it is known.
+func fromWhen(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return ", from " + stamp(*t)
 }
 
 func adoptedState(s submit.State) string {

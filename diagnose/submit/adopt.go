@@ -82,6 +82,10 @@ type AdoptedWorkload struct {
 	Then   State     `json:"then"`
 	// Together is what of it starts together, where the controller that made it says so.
 	Together string `json:"together,omitempty"`
+	// Bound is when the old scheduler had bound all its pods that run, and Begun when Berth, in its shadow, would first have started it.
+	// They are of a decision log alone.
+	Bound *time.Time `json:"bound,omitempty"`
+	Begun *time.Time `json:"begun,omitempty"`
 }
 
 // Changes says whether Berth would do with it something else than is done today.
@@ -211,22 +215,7 @@ func (a *Adoption) workloads(f *facts.Facts, m *cluster.Model, plan *engine.Plan
 		}
 		w.Pods++
 		w.GPUs += gpusOf(p.Object)
-		node := p.Object.Spec.NodeName
-		switch {
-		case node != "":
-			w.ran++
-			w.now[node] = true
-			if by := evicted[p.Key]; by != "" {
-				w.out, w.forWhom = w.out+1, cmp.Or(w.forWhom, by)
-			} else {
-				w.runs++
-				w.then[node] = true
-			}
-		case where[p.Key] != "":
-			w.starts++
-			w.then[where[p.Key]] = true
-		default:
-			w.waits++
+		if w.see(p.Object.Spec.NodeName, where[p.Key], evicted[p.Key]); p.Object.Spec.NodeName == "" && where[p.Key] == "" {
 			if i := waiting[p.Workload]; i > 0 && w.Then.Cause == "" && len(plan.Waiting[i-1].Gates) > 0 {
 				g := &plan.Waiting[i-1]
 				w.Then.Cause, w.Then.Because = string(g.Cause), clauses(g.Gates[0].Sentence(plan.Certificates), 2)
@@ -240,6 +229,11 @@ func (a *Adoption) workloads(f *facts.Facts, m *cluster.Model, plan *engine.Plan
 		w.judge()
 		a.Workloads = append(a.Workloads, w.AdoptedWorkload)
 	}
+	a.sort()
+}
+
+// sort has the workloads that change come first, then by queue and name.
+func (a *Adoption) sort() {
 	slices.SortFunc(a.Workloads, func(a, b AdoptedWorkload) int {
 		rank := func(w *AdoptedWorkload) int {
 			if w.Changes() {
@@ -257,6 +251,23 @@ type adopting struct {
 	ran, runs, starts, waits, out int // pods: ran today; of all under Berth
 	now, then                     map[string]bool
 	forWhom                       string
+}
+
+// see counts a pod: the node that it has, the one that the plan gives it, and for whom the plan evicts it.
+func (w *adopting) see(node, to, evictedFor string) {
+	switch {
+	case node != "" && evictedFor != "":
+		w.ran, w.out, w.forWhom = w.ran+1, w.out+1, cmp.Or(w.forWhom, evictedFor)
+		w.now[node] = true
+	case node != "":
+		w.ran, w.runs = w.ran+1, w.runs+1
+		w.now[node], w.then[node] = true, true
+	case to != "":
+		w.starts++
+		w.then[to] = true
+	default:
+		w.waits++
+	}
 }
 
 // judge says what becomes of the workload as a whole. Of one that waits in part the part that runs is named.
@@ -284,7 +295,7 @@ func (w *adopting) judge() {
 	}
 }
 
-// queues counts the workloads by queue, those of no queue last.
+// queues has the dialect's queues, those of no queue last.
 func (a *Adoption) queues(m *cluster.Model, d dialect.Dialect) {
 	byName := make(map[string]*AdoptedQueue)
 	for _, q := range m.SpokenQueues() {
@@ -293,6 +304,11 @@ func (a *Adoption) queues(m *cluster.Model, d dialect.Dialect) {
 		}
 		byName[q.Queue] = &AdoptedQueue{Name: q.Queue, Kind: q.Kind.Name(), Held: q.State.Allocated, Problem: q.Problem}
 	}
+	a.count(byName)
+}
+
+// count counts the workloads by queue.
+func (a *Adoption) count(byName map[string]*AdoptedQueue) {
 	for i := range a.Workloads {
 		w := &a.Workloads[i]
 		q := byName[w.Queue]
