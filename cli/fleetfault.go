@@ -429,6 +429,8 @@ var faultTypes = []faultTypeLine{
 	{v1alpha1.FaultNUMARefusal, "the kubelet's topology manager refuses pods with GPUs"},
 	{v1alpha1.FaultClockSkew, "a node's clock is wrong"},
 	{v1alpha1.FaultLaunchFails, "the provider gives no machine: --error says what it answers"},
+	{v1alpha1.FaultClaimPrepareFails, "the DRA driver hands out no devices on a node"},
+	{v1alpha1.FaultRuntimeHandlerGone, "the container runtime does not know RuntimeClasses"},
 }
 
 func faultTypeHelp() string {

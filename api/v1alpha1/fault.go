@@ -41,7 +41,7 @@ type FaultList struct {
 
 // FaultType is what goes wrong; see docs/faults.md for what each shows.
 //
-// +kubebuilder:validation:Enum=xid;gpu-lost;ecc;row-remap;thermal-throttle;power-brake;nvlink-down;fabric-manager-down;driver-crash;driver-upgrade;plugin-crash;gfd-failure;toolkit-failure;kubelet-restart;node-down;node-partitioned;disk-pressure;cni-not-ready;startup-taint-stays;node-readiness-taint;boot-slow;boot-fails;boot-never-registers;quarantine;registry-down;registry-slow;numa-refusal;clock-skew;launch-fails
+// +kubebuilder:validation:Enum=xid;gpu-lost;ecc;row-remap;thermal-throttle;power-brake;nvlink-down;fabric-manager-down;driver-crash;driver-upgrade;plugin-crash;gfd-failure;toolkit-failure;kubelet-restart;node-down;node-partitioned;disk-pressure;cni-not-ready;startup-taint-stays;node-readiness-taint;boot-slow;boot-fails;boot-never-registers;quarantine;registry-down;registry-slow;numa-refusal;clock-skew;launch-fails;claim-prepare-fails;runtime-handler-missing
 type FaultType string
 
 const (
@@ -74,6 +74,8 @@ const (
 	FaultNUMARefusal        FaultType = "numa-refusal"
 	FaultClockSkew          FaultType = "clock-skew"
 	FaultLaunchFails        FaultType = "launch-fails"
+	FaultClaimPrepareFails  FaultType = "claim-prepare-fails"
+	FaultRuntimeHandlerGone FaultType = "runtime-handler-missing"
 )
 
 // FaultSpec says what goes wrong, where and when. Durations are simulated time.

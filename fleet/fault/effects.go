@@ -42,6 +42,8 @@ type Effects struct {
 	RegistryDown bool
 	PullSlower   time.Duration // simulated
 	NUMARefusal  bool          // the topology manager refuses pods that ask for GPUs
+	PrepareFails bool          // the DRA driver hands out no devices
+	NoHandlers   bool          // the container runtime knows no RuntimeClass
 	Skew         time.Duration // of the node's clock, in wall time
 
 	GPUs   map[int]gpu.Trouble // by position
@@ -125,6 +127,10 @@ func (e *Effects) add(h hit) (next time.Duration) {
 		e.PullSlower = max(e.PullSlower, byOr(s, slowPull))
 	case v1alpha1.FaultNUMARefusal:
 		e.NUMARefusal = true
+	case v1alpha1.FaultClaimPrepareFails:
+		e.PrepareFails = true
+	case v1alpha1.FaultRuntimeHandlerGone:
+		e.NoHandlers = true
 	case v1alpha1.FaultClockSkew:
 		e.Skew += byOr(s, skew)
 	}

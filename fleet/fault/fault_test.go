@@ -160,7 +160,8 @@ var types = []v1alpha1.FaultType{
 	v1alpha1.FaultGFDFailure, v1alpha1.FaultToolkitFailure, v1alpha1.FaultKubeletRestart, v1alpha1.FaultNodeDown, v1alpha1.FaultNodePartitioned,
 	v1alpha1.FaultDiskPressure, v1alpha1.FaultCNINotReady, v1alpha1.FaultStartupTaintStays, v1alpha1.FaultNodeReadinessTaint, v1alpha1.FaultBootSlow,
 	v1alpha1.FaultBootFails, v1alpha1.FaultBootNeverRegisters, v1alpha1.FaultQuarantine, v1alpha1.FaultRegistryDown, v1alpha1.FaultRegistrySlow,
-	v1alpha1.FaultNUMARefusal, v1alpha1.FaultClockSkew,
+	v1alpha1.FaultNUMARefusal, v1alpha1.FaultClockSkew, v1alpha1.FaultClaimPrepareFails,
+	v1alpha1.FaultRuntimeHandlerGone,
 }
 
 func drawSpec(t *rapid.T) v1alpha1.FaultSpec {

@@ -3,6 +3,7 @@ package kubelet
 import (
 	"bytes"
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -135,6 +136,31 @@ func TestFaultsCrashTheStack(t *testing.T) {
 		log := w.lines("plugin", false)
 		if !strings.Contains(log, "XidCriticalError: Xid=79 on Device=GPU-") || !strings.Contains(log, "Skipping event") || strings.Contains(log, "Xid=31") {
 			t.Errorf("the plugin logs\n%s", log)
+		}
+	})
+}
+
+// A container runtime that knows no RuntimeClass keeps pods with one waiting, and others not; it heals.
+func TestRuntimeHandlerIsMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.afflict("n0", fault.Effects{NoHandlers: true, PrepareFails: true})
+		class := "nvidia"
+		w.create(testPod("hit", "ubuntu", command("sleep", "999999"), func(p *corev1.Pod) { p.Spec.RuntimeClassName = &class }))
+		w.create(testPod("well", "ubuntu", command("sleep", "999999")))
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if s := state(&w.get("hit").Status.ContainerStatuses[0]); s != "waiting ContainerCreating" || !slices.Contains(w.reasons("hit"), "FailedCreatePodSandBox") {
+			t.Errorf("with a RuntimeClass: %s, %v", s, w.reasons("hit"))
+		}
+		if s := state(&w.get("well").Status.ContainerStatuses[0]); s != "running" {
+			t.Errorf("without one: %s", s)
+		}
+		w.afflict("n0", fault.Effects{})
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		if s := state(&w.get("hit").Status.ContainerStatuses[0]); s != "running" {
+			t.Errorf("healed: %s, %v", s, w.reasons("hit"))
 		}
 	})
 }

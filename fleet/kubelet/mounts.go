@@ -3,6 +3,7 @@ package kubelet
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,6 +36,12 @@ func (w *worker) mount(ctx context.Context, m *Machine) (retry time.Time) {
 			return w.stuck("FailedMount", err.Error())
 		}
 		made[v.Name] = volume
+	}
+	if class := pod.Spec.RuntimeClassName; class != nil && m.faults().NoHandlers {
+		return w.stuck("FailedCreatePodSandBox", fmt.Sprintf("Failed to create pod sandbox: rpc error: code = Unknown desc = failed to get sandbox runtime: no runtime for %q is configured", *class))
+	}
+	if m.faults().PrepareFails && len(pod.Spec.ResourceClaims) > 0 {
+		return w.stuck("FailedPrepareDynamicResources", "Failed to prepare dynamic resources: prepare dynamic resources: NodePrepareResources: rpc error: code = DeadlineExceeded desc = context deadline exceeded")
 	}
 	if err := w.prepareClaims(ctx, m, pod); err != nil {
 		return w.stuck("FailedPrepareDynamicResources", "Failed to prepare dynamic resources: "+err.Error())
