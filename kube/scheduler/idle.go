@@ -36,6 +36,8 @@ const (
 	// idleLook is how often GPUs are read, unless a window is so short that an eighth of it is less, and idleLookMin how often at most.
 	idleLook    = 15 * time.Second
 	idleLookMin = time.Second
+	// idleAsk is how often it is looked whether a queue wants to know, while none does.
+	idleAsk = 3 * time.Second
 	// idleLapse is for how many looks a pod may have no reading before what was measured counts for nothing.
 	idleLapse = 3
 	// idleRest is the part of the window for which a pod is idle before that is said: one that works in bursts is not written about.
@@ -220,6 +222,9 @@ func (m *meter) rules() (map[string]idleRule, time.Duration) {
 			out[q.Name] = idleRule{int(q.Spec.IdleThreshold()), d.Duration}
 			every = min(every, max(idleLookMin, d.Duration/8))
 		}
+	}
+	if len(out) == 0 {
+		return nil, idleAsk
 	}
 	return out, every
 }
