@@ -52,6 +52,9 @@ func (f *Feed) tellTopology(n *corev1.Node) {
 
 // putNode gives the engine a node, with what other objects say of it, unless it has it so.
 func (f *Feed) putNode(v engine.Node) {
+	if f.whatIf != nil {
+		v.Quarantine = "" // its work is also that of schedulers who leave it there
+	}
 	v.Allocatable = convert.With(v.Allocatable, f.storage.attached.onNode(v.Name))
 	f.devices.onNode(&v)
 	if old := f.nodes.given[v.Name]; old != nil {
