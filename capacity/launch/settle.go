@@ -117,7 +117,7 @@ func boolean(b bool) int {
 }
 
 // mostImagined bounds the machines that are imagined to find out what those need that nothing can be launched for.
-const mostImagined = 20_000
+const mostImagined = 4000
 
 // shortages says of those that wait how many machines they lack: they would start if pools could have as many as they like.
 func (d *decider) shortages() {
@@ -127,6 +127,12 @@ func (d *decider) shortages() {
 	have := make(map[string]int) // by pool
 	why := make(map[string]string)
 	left := mostImagined
+	spare := make(map[[2]string]int) // by pool and zone: machines that nobody uses
+	for _, m := range d.machines {
+		if m.usedBy == "" && (!m.gone || m.spare) && (m.State == Launching || !m.Idle.IsZero()) {
+			spare[[2]string{m.Pool, m.Zone}]++
+		}
+	}
 	var changes []engine.Change
 	for _, p := range d.pools {
 		n := min(d.trial.demand[p.Name], left/len(p.Zones))
@@ -134,7 +140,7 @@ func (d *decider) shortages() {
 			continue
 		}
 		left -= n * len(p.Zones)
-		have[p.Name], why[p.Name] = d.canHave(p)
+		have[p.Name], why[p.Name] = d.canHave(p, spare)
 		for z, zone := range p.Zones {
 			index := 0
 			for range n {
@@ -164,10 +170,10 @@ func (d *decider) shortages() {
 }
 
 // canHave is how many more machines of the pool could be launched in its best zone, and what keeps it from more.
-func (d *decider) canHave(p *pool) (most int, because string) {
+func (d *decider) canHave(p *pool, spare map[[2]string]int) (most int, because string) {
 	var said []string
 	for _, zone := range p.Zones {
-		n, got := 0, 0
+		n, got := spare[[2]string{p.Name, zone}], 0
 		for _, from := range p.From {
 			n += d.left(p, zone, from)
 			for i := range d.w.Stockouts {
@@ -175,11 +181,6 @@ func (d *decider) canHave(p *pool) (most int, because string) {
 					got = max(got, s.Got)
 					said = append(said, s.Error+in(zone))
 				}
-			}
-		}
-		for _, m := range d.machines {
-			if m.Pool == p.Name && m.Zone == zone && m.usedBy == "" && (!m.gone || m.spare) && (m.State == Launching || !m.Idle.IsZero()) {
-				n++
 			}
 		}
 		most = max(most, n, got)

@@ -348,14 +348,18 @@ func (d *decider) demands() map[string]int {
 		k.gangs[key]++
 	}
 	out := make(map[string]int)
+	samples := make([]engine.Node, len(d.pools))
+	for i, p := range d.pools {
+		samples[i] = p.sample()
+	}
 	for _, id := range sortedKeys(kinds) {
 		k := kinds[id]
 		need := make(map[int]int) // machines, by pods to a machine
-		for _, p := range d.pools {
+		for i, p := range d.pools {
 			if p.Static != nil || len(p.From) == 0 {
 				continue
 			}
-			per := fits(&k.spec, p.sample())
+			per := fits(&k.spec, &samples[i])
 			if per == 0 {
 				continue
 			}
@@ -404,7 +408,7 @@ func shape(s *engine.Spec, wide bool) string {
 }
 
 // fits bounds how many pods of the spec a node of the kind has room for. What else keeps them out the engine knows.
-func fits(s *engine.Spec, n engine.Node) int {
+func fits(s *engine.Spec, n *engine.Node) int {
 	for key, value := range s.Selector { //archtest:any-order one that differs is enough
 		if have, ok := n.Labels[key]; (!ok || have != value) && key != hostname && key != zoneLabel {
 			return 0

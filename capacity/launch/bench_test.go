@@ -1,0 +1,53 @@
+package launch_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/berth-dev/berth/capacity/launch"
+	"github.com/berth-dev/berth/engine"
+)
+
+// crowd is pools without machines, and gangs of 1 to 4 machines that wait for them. Each selects one of so many kinds of pools.
+func crowd(pools, gangs, kinds int) launch.World {
+	w := newWorld()
+	w.Now = start
+	x := launch.World{Now: w.Now, Policy: w.Policy, Cluster: engine.Snapshot{Version: engine.SnapshotVersion, Latest: 1}}
+	for i := range pools {
+		name := fmt.Sprintf("pool-%04d", i)
+		p := launch.Pool{Name: name, Zones: []string{"a", "b"}, From: []launch.Source{{Capacity: launch.OnDemand}}, Max: 16, IdleFor: time.Minute}
+		if i%4 == 0 {
+			r := fmt.Sprintf("block-%04d", i)
+			p.From = append([]launch.Source{{Capacity: launch.Reserved, Reservation: r}}, p.From...)
+			x.Reservations = append(x.Reservations, launch.Reservation{Name: r, Zone: "a", Instances: 4})
+		}
+		p.Like = nodeLike(fmt.Sprintf("kind-%04d", i%kinds), 8, 0)
+		x.Pools = append(x.Pools, p)
+	}
+	for i := range gangs {
+		key := fmt.Sprintf("team/gang-%05d", i)
+		x.Cluster.Gangs = append(x.Cluster.Gangs, engine.Gang{Key: key, Version: 1, Created: start.Add(time.Duration(i) * time.Second)})
+		for j := range 1 + i%4 {
+			p := engine.Pod{Key: fmt.Sprintf("%s-%d", key, j), UID: fmt.Sprintf("%d-%d", i, j), Version: 1, Gang: key, Rank: j}
+			p.Requests = engine.Resources{{Resource: "nvidia.com/gpu", Value: 8}}
+			p.Selector = map[string]string{"pool": fmt.Sprintf("kind-%04d", i%kinds)}
+			x.Cluster.Pods = append(x.Cluster.Pods, p)
+		}
+	}
+	return x
+}
+
+// BenchmarkDecide decides about 1,000 pools and 10,000 gangs. Its bar is one second on one core.
+func BenchmarkDecide(b *testing.B) {
+	for _, kinds := range []int{20, 1000} {
+		b.Run(fmt.Sprintf("kinds=%d", kinds), func(b *testing.B) {
+			w := crowd(1000, 10_000, kinds)
+			n := 0
+			for b.Loop() {
+				n = len(launch.Decide(w).Of(launch.Launch))
+			}
+			b.ReportMetric(float64(n), "launches")
+		})
+	}
+}
