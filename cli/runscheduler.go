@@ -53,6 +53,7 @@ func (s *session) startScheduler(ctx context.Context) error {
 	if s.defaultScheduler == berthScheduler {
 		pods = append(pods, corev1.DefaultSchedulerName)
 	}
+	seen := &scheduler.Observer{}
 	run := func(ctx context.Context) error {
 		answers, err := s.offerAnswers(ctx, admin) // anew each time: the one before closed its port
 		if err != nil {
@@ -61,7 +62,7 @@ func (s *session) startScheduler(ctx context.Context) error {
 		return scheduler.Run(ctx, scheduler.Options{
 			Config: cfg, Engine: config, For: pods, Dialects: s.dialects, Identity: inProcess, GangGrace: s.gangGrace, Log: log,
 			GPUMetrics: scheduler.GPUMetrics{Fleet: true},
-			Answers:    answers, Decisions: record.Options{Dir: s.dir.Decisions(), Berth: Version},
+			Answers:    answers, Decisions: record.Options{Dir: s.dir.Decisions(), Berth: Version}, Observer: seen,
 		})
 	}
 	s.sched = &runningScheduler{kept: keep("the scheduler", run, s.report.say, log), retire: func() { retireAnswers(admin, log) }}
@@ -69,7 +70,7 @@ func (s *session) startScheduler(ctx context.Context) error {
 		pods = append(slices.Clone(pods), all.Find(name).SchedulerNames()...)
 	}
 	s.report.did("scheduling pods with schedulerName " + strings.Join(pods, ", "))
-	return nil
+	return s.startProvision(seen)
 }
 
 // waitPolicies waits until the API server enforces Berth's policies: what is created before is nobody's work.

@@ -26,12 +26,13 @@ type session struct {
 	pools  []v1alpha1.Pool
 	report reporter
 
-	record home.Record
-	log    *os.File
-	cp     ControlPlane
-	fleet  *runningFleet
-	sched  *runningScheduler
-	others *runningOperators // nil: none
+	record    home.Record
+	log       *os.File
+	cp        ControlPlane
+	fleet     *runningFleet
+	sched     *runningScheduler
+	provision *kept
+	others    *runningOperators // nil: none
 }
 
 var errInterrupted = errors.New("interrupted before the cluster was ready; nothing is lost, run the command again")
@@ -115,6 +116,7 @@ func (s *session) play(ctx context.Context, l net.Listener) (err error) {
 			return err
 		}
 		defer s.sched.stop()
+		defer s.provision.stop()
 	}
 	defer func() { s.others.stop() }()
 	if err := s.startOperators(ctx); err != nil {

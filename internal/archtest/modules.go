@@ -75,6 +75,7 @@ var Modules = map[string][]string{
 	"kube/manifest":                  {"go.yaml.in/yaml/v3", "gopkg.in/evanphx/json-patch.v4", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	"kube/metrics":                   {"github.com/prometheus/client_golang", "github.com/prometheus/common"},
 	"kube/policy":                    {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "sigs.k8s.io/yaml"},
+	"kube/provision":                 {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go"},
 	"kube/report":                    {"k8s.io/api", "k8s.io/apimachinery"},
 	"kube/scheduler":                 {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/component-helpers", "sigs.k8s.io/yaml"},
 	"record":                         {"github.com/klauspost/compress"},

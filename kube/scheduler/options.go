@@ -53,6 +53,8 @@ type Options struct {
 	// Address is where the cluster that this process runs in reaches Answers: the pod's own. "": it is not in one.
 	Address string
 	Log     *slog.Logger // nil: silent
+	// Observer is shown what the scheduler knows, while it leads; nil: nobody looks.
+	Observer *Observer
 
 	serving   *serving                                   // of Answers
 	plan      func(*engine.State, time.Time) engine.Plan // who plans; nil: the engine

@@ -215,6 +215,7 @@ func (s *scheduler) work(ctx context.Context) error {
 	s.restore(time.Now())
 	s.restoreMemory()
 	defer o.serving.lead(ctx, s)()
+	defer o.Observer.show(s)()
 	var workers sync.WaitGroup
 	if !o.Shadow {
 		guarded := s.seeGuard(ctx)
