@@ -134,7 +134,7 @@ func (w *world) start(change ...func(*Options)) (stop func() error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- run(ctx, w.client, o) }()
+	go func() { ended <- run(ctx, w.asScheduler(), o) }()
 	stop = sync.OnceValue(func() error { cancel(); return <-ended })
 	w.stops = append(w.stops, func() { _ = stop(); w.replays(o.Decisions.Dir) })
 	w.rest()
