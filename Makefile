@@ -80,8 +80,8 @@ mutations: build ## break fields of live objects and score berth why (COUNT=500 
 
 VERSION ?= $(shell sed -n 's/^const Version = "\(.*\)"/\1/p' cli/cli.go)
 
-dist: ## kubectl-berth for linux and darwin, reproducible, with checksums and krew's manifest, in dist/ (TARGETS=linux/amd64)
-	@GO="$(GO)" scripts/dist $(VERSION) $(TARGETS)
+dist: ## kubectl-berth for linux and darwin, reproducible, with checksums, SBOM, manual and krew's manifest, in dist/ (TARGETS=linux/amd64 KEY=key.pem)
+	@GO="$(GO)" KEY="$(KEY)" scripts/dist $(VERSION) $(TARGETS)
 
 image: ## the scheduler's image as an OCI tar, without Docker, in dist/ (IMAGE=registry.example/berth:v1 ARCHS=amd64)
 	@GO="$(GO)" scripts/dist $(VERSION) $(patsubst %,linux/%,$(or $(ARCHS),amd64 arm64))

@@ -245,6 +245,7 @@ var Rules = map[string]Rule{
 	"internal/image":                {Ring: Shell},
 	"internal/intruder":             {Ring: Edge},
 	"internal/mutate":               {Ring: Shell},
+	"internal/release":              {Ring: Shell},
 	"internal/selfsigned":           {Ring: Edge},
 	"internal/spelling":             {Ring: Pure},
 	"internal/scenario":             {Ring: Edge, Imports: []string{"engine", "engine/why"}},
