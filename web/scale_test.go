@@ -36,11 +36,13 @@ func TestScale(t *testing.T) {
 	t.Logf("heap of the server: %d MiB", (heap()-before)>>20)
 
 	b := browse(t, 1600, 1000)
+	spent := b.Clock()
 	began = time.Now()
 	b.open(s.Link2(t))
 	b.Until(`document.querySelector(".stage")?.dataset.painted`)
 	t.Logf("first view: %v ms after the page began to load (%v from outside)", b.Number(`+document.querySelector(".stage").dataset.painted`), time.Since(began).Round(time.Millisecond))
 
+	t.Logf("processor time of the page's main thread until then: %.0f ms", spent())
 	for _, mark := range []string{"started", "table", "fleet-painted"} {
 		t.Logf("    %s: %.0f ms", mark, b.Number(fmt.Sprintf(`performance.getEntriesByName(%q)[0].startTime`, mark)))
 	}
@@ -61,9 +63,9 @@ func TestScale(t *testing.T) {
 		time.Sleep(300 * time.Millisecond)
 	}
 	t.Logf("change to changed pixels, ms: %.0f", late)
-	t.Logf("memory of the tab's scripts: %.0f MiB", b.Heap())
+	t.Logf("memory of the page: %.0f MiB", b.Heap())
 	hour(t, s, b)
-	t.Logf("memory of the tab's scripts after an hour of changes: %.0f MiB", b.Heap())
+	t.Logf("memory of the page after an hour of changes: %.0f MiB", b.Heap())
 
 	for range 49 {
 		r := get("/api/stream")

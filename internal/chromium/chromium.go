@@ -15,6 +15,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/heapprofiler"
 	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
@@ -130,13 +131,41 @@ func (b *Tab) Text(expression string) string {
 	return s
 }
 
-// Heap is what the scripts of the page hold, in MiB, once what they dropped is gone.
+// Heap is what the page holds for scripts and the document, in MiB, once what it dropped is gone.
 func (b *Tab) Heap() float64 {
 	b.T.Helper()
 	if _, err := chromedp.Call(b, heapprofiler.CollectGarbage, cdp.Empty{}); err != nil {
 		b.T.Fatal(err)
 	}
-	return b.Number(`performance.memory.usedJSHeapSize / 1048576`)
+	use, err := chromedp.Call(b, runtime.GetHeapUsage, cdp.Empty{})
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	return (use.UsedSize + use.EmbedderHeapUsedSize + use.BackingStorageSize) / (1 << 20)
+}
+
+// Clock counts the processor time of the page's main thread from now on. What it returns tells how much, in milliseconds: unlike the time
+// on the wall it does not depend on what else the machine does.
+func (b *Tab) Clock() (spent func() float64) {
+	b.T.Helper()
+	if _, err := chromedp.Call(b, performance.Enable, performance.EnableParams{TimeDomain: performance.EnableTimeDomainThreadTicks}); err != nil {
+		b.T.Fatal(err)
+	}
+	read := func() float64 {
+		all, err := chromedp.Call(b, performance.GetMetrics, cdp.Empty{})
+		if err != nil {
+			b.T.Fatal(err)
+		}
+		for _, m := range all.Metrics {
+			if m.Name == "TaskDuration" {
+				return 1000 * m.Value
+			}
+		}
+		b.T.Fatal("Chromium does not tell TaskDuration")
+		return 0
+	}
+	began := read()
+	return func() float64 { return read() - began }
 }
 
 // Until waits for a JavaScript expression to be true.

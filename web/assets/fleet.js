@@ -13,7 +13,7 @@ const mostPixels = 3e6;
 // frameBudget is how long a frame may spend on bitmaps, in milliseconds. What is not done is shown at the old scale until then.
 const frameBudget = 4;
 // firstBudget is the same before anything was shown: who waits for the first picture pans nothing.
-const firstBudget = 60;
+const firstBudget = 200;
 
 export function show(main, params) {
   // What is drawn: the present, or a moment of the decision log.
