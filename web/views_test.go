@@ -148,7 +148,7 @@ func TestViewsOf(t *testing.T) {
 			for _, k := range watchedKinds {
 				a.forbidden[k.resource] = true
 			}
-		}, map[string]string{"fleet": "you may not read nodes", "queues": "you may not look at the line", "ledger": "you may not look", "why": "you may not look"}},
+		}, map[string]string{"fleet": "Nodes are not shown", "queues": "you may not look at the line", "ledger": "you may not look", "why": "you may not look"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := newAPIServer(t)
@@ -379,6 +379,9 @@ func TestPrint(t *testing.T) {
 		b.Media("print")
 		b.Until(`document.documentElement.dataset.theme === "light" && document.querySelector("nav").getClientRects().length === 0`)
 		b.Until(`getComputedStyle(document.querySelector("main")).overflow === "visible" && document.querySelector("main").scrollHeight <= document.documentElement.scrollHeight`)
+		if v == "fleet" { // the legend has the colours of the picture
+			b.Until(`(() => { const probe = document.createElement("i"); probe.style.background = "var(--allocated)"; document.body.append(probe); const want = getComputedStyle(probe).backgroundColor; probe.remove(); return getComputedStyle(document.querySelector(".legend i")).backgroundColor === want })()`)
+		}
 		if b.Text(`document.querySelector("main").innerText.trim()`) == "" {
 			t.Errorf("%s prints nothing", v)
 		}

@@ -225,9 +225,9 @@ export function show(main, params) {
   function summary() {
     const t = totals(nodes.keys());
     const usable = ["schedulable", "allocated", "busy"].reduce((n, s) => n + (t.by.get(s) || 0), 0), held = (t.by.get("allocated") || 0) + (t.by.get("busy") || 0);
-    fill(sum, h("b", plural(t.gpus, "GPU")), matches ? " match" : "", ` on ${plural(matches ? matches.size : nodes.size, "node")}`, usable ? h("span", ` · ${Math.round((100 * held) / usable)} % held`) : "", t.gpus - usable ? h("span.bad", ` · ${count(t.gpus - usable)} not usable`) : "");
+    if (!nodes.size) fill(sum); else fill(sum, h("b", plural(t.gpus, "GPU")), matches ? " match" : "", ` on ${plural(matches ? matches.size : nodes.size, "node")}`, usable ? h("span", ` · ${Math.round((100 * held) / usable)} % held`) : "", t.gpus - usable ? h("span.bad", ` · ${count(t.gpus - usable)} not usable`) : "");
     nothing.hidden = nodes.size > 0;
-    fill(nothing, nodes.size > 0 ? [] : state.version === 0 ? h("p.busy", "Reading the cluster…") : [h("h2", "No node with GPUs"), h("p.hint", table.source.get("nodes")?.forbidden ? "Your rights do not let this page read nodes. Queues and Why show what you may see." : live ? "Nodes appear here as soon as one has GPUs, or says that it should." : "The decision log has none at this time.")]);
+    fill(nothing, nodes.size > 0 ? [] : state.version === 0 ? h("p.busy", "Reading the cluster…") : [h("h2", table.source.get("nodes")?.forbidden ? "Nodes are not shown" : "No node with GPUs"), h("p.hint", table.source.get("nodes")?.forbidden ? "Your rights do not let this page read nodes. Queues and Why show what you may see." : live ? "Nodes appear here as soon as one has GPUs, or says that it should." : "The decision log has none at this time.")]);
     const rank = Object.keys(kinds), items = [...t.legendBy].sort((a, b) => (way === ways.state ? rank.indexOf(a[0]) - rank.indexOf(b[0]) : b[1] - a[1]));
     fill(parts, items.map(([v, n]) => h("i", { style: { background: way.colour(v), flexGrow: String(n) }, title: `${way.label(v, work)}: ${count(n)}` })));
     fill(legend, items.slice(0, 10).map(([v, n]) => h("button.key", { type: "button", title: kinds[v]?.[1] || "", onclick: () => { search.value = search.value === way.label(v, work) ? "" : way.label(v, work); search.dispatchEvent(new Event("input")); } }, h("i", { style: { background: way.colour(v) } }), `${way.label(v, work)} `, h("span.num", count(n)))), items.length > 10 && h("span.key", `and ${items.length - 10} more`), !items.length && t.gpus > 0 && h("span.key", way === ways.why ? "every GPU is schedulable" : "nothing to colour"));
@@ -446,7 +446,7 @@ export function show(main, params) {
   }
   const watching = new ResizeObserver(size);
   watching.observe(stage);
-  const themed = () => { theme = readTheme(); background = ""; for (const m of bitmaps.values()) m.stale = true; later(); };
+  const themed = () => { theme = readTheme(); background = ""; for (const m of bitmaps.values()) m.stale = true; summary(); later(); };
   addEventListener("themed", themed);
 
   let summed = 0;
