@@ -57,7 +57,7 @@ func newStage(t testing.TB, name string) *stage {
 		clock: &clock{now: noon}, speaks: all.Find(name), served: make(map[string]bool), told: make(map[string][]string),
 		evicted: make(map[string]int), made: make(map[string]int), waits: make(map[string]engine.Waiting),
 	}
-	levels := append(DefaultLevels(), engine.Level{Name: "hostname", Label: corev1.LabelHostname})
+	levels := DefaultLevels()
 	s.Feed = New(Options{
 		Convert: convert.Options{SchedulerNames: []string{DefaultName}}, Levels: levels, Sink: &s.changes, Listener: s,
 		Now: func() time.Time { return s.now },
