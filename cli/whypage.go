@@ -45,6 +45,10 @@ func (p whyPage) one(d *diagnose.Diagnosis) string {
 	p.when(&b, d)
 	p.basis(&b, d)
 	p.history(&b, d)
+	if len(d.Unheeded) > 0 {
+		b.WriteByte('\n')
+		p.para(&b, "No effect", strings.Join(d.Unheeded, "; ")+".")
+	}
 	p.unseen(&b, d.Unseen)
 	return b.String()
 }

@@ -264,6 +264,7 @@ func (d *Diagnoser) why(top facts.Object) Diagnosis {
 		out.Blockers = append(out.Blockers, Blocker{Layer: f.Layer, Cause: f.Check.Cause, Owner: f.Owner, Binding: t.binds[f], Message: f.Message, Evidence: f.Evidence})
 	}
 	out.Unseen = slices.Clone(d.facts.Unseen)
+	out.Unheeded = unheeded(d.facts, top)
 	first := t.first()
 	if first == nil || first.Healthy && d.contradicted(&out, j) {
 		d.healthy(&out, j)

@@ -38,8 +38,10 @@ type Diagnosis struct {
 	// Scheduler is what Berth's live scheduler says of it, where it schedules the target.
 	Scheduler *SchedulerAnswer `json:"scheduler,omitempty"`
 	// History is what happened to it, from the scheduler's decision log where that could be read: by Last.
-	History []Moment       `json:"history,omitempty"`
-	Unseen  []facts.Unseen `json:"unseen,omitempty"` // what the caller may not read, and so is not known
+	History []Moment `json:"history,omitempty"`
+	// Unheeded is what it asks for without effect: fields and keys that the scheduler says it does not understand.
+	Unheeded []string       `json:"unheeded,omitempty"`
+	Unseen   []facts.Unseen `json:"unseen,omitempty"` // what the caller may not read, and so is not known
 
 	Created time.Time `json:"-"` // of the target, or of its oldest pod that waits
 	Advice  string    `json:"-"` // what usually helps, where no fix could be verified
