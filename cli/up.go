@@ -114,7 +114,7 @@ that cluster's fleet: pools that it does not have are removed with their nodes.`
 	f.StringSliceVar(&o.dialects, "dialect", nil, "serve the kinds of another scheduler and schedule its pods: "+strings.Join(all.Names(), ", "))
 	gangGraceFlag(cmd, &o.gangGrace)
 	o.policy.flags(cmd)
-	f.StringSliceVar(&o.with, "with", nil, "run controllers of other projects too: jobset, lws; see docs/operators.md")
+	f.StringSliceVar(&o.with, "with", nil, "run controllers of other projects too: jobset, lws, mpi, pytorch, ray, trainjob, vcjob; see docs/operators.md")
 	f.BoolVar(&o.withoutScheduler, "without-scheduler", false, "do not run Berth's scheduler: for one that is installed with berth install")
 	f.BoolVar(&o.cold, "cold", false, "play the nodes' boots instead of starting warm")
 	f.BoolVar(&o.merge, "merge-kubeconfig", false, "add the cluster to your own kubeconfig and select it")

@@ -90,6 +90,11 @@ func named(list string) ([]operator, error) {
 			return nil, fmt.Errorf("there is no operator %q: choose from %s", name, strings.Join(known, ", "))
 		}
 	}
+	for _, o := range all {
+		if o.needs != "" && slices.Contains(wanted, o.name) {
+			wanted = append(wanted, o.needs)
+		}
+	}
 	return slices.DeleteFunc(slices.Clone(all), func(o operator) bool { return !slices.Contains(wanted, o.name) }), nil
 }
 

@@ -45,6 +45,9 @@ func (o operator) manifests(to target) ([]map[string]any, error) {
 			out = append(out, o.marked(crd))
 		}
 	}
+	for _, crd := range o.own {
+		out = append(out, o.marked(crd))
+	}
 	role, err := o.role(to.user)
 	if err != nil {
 		return nil, err
@@ -56,7 +59,7 @@ func (o operator) manifests(to target) ([]map[string]any, error) {
 // role gives the user what the project's own installation gives its controllers, but for what they need to rotate certificates
 // of their webhooks, which Berth makes.
 func (o operator) role(user string) ([]map[string]any, error) {
-	var rules []any
+	rules := slices.Clone(o.rules)
 	for _, name := range o.files.roles {
 		read, err := o.read(name)
 		if err != nil {
@@ -71,7 +74,8 @@ func (o operator) role(user string) ([]map[string]any, error) {
 	}
 	rules = slices.DeleteFunc(rules, func(rule any) bool {
 		r, _ := rule.(map[string]any)
-		return holds(r["apiGroups"], "admissionregistration.k8s.io") || holds(r["resources"], "secrets")
+		return holds(r["apiGroups"], "admissionregistration.k8s.io") || holds(r["resources"], "secrets") && !o.secrets || holds(r["resources"], "pods/exec") ||
+			slices.ContainsFunc(o.without, func(group string) bool { return holds(r["apiGroups"], group) })
 	})
 	if len(rules) == 0 {
 		return nil, errors.New("its module has no ClusterRole with rules")
@@ -139,7 +143,10 @@ func (o operator) missing(hook any) bool {
 		groups, _ := r["apiGroups"].([]any)
 		for _, group := range groups {
 			g, _ := group.(string)
-			if g == "" || slices.ContainsFunc(o.files.crds, func(f string) bool { return strings.HasPrefix(path.Base(f), g+"_") }) {
+			if g == "" || slices.ContainsFunc(o.files.crds, func(f string) bool {
+				plural, ok := strings.CutPrefix(strings.TrimSuffix(path.Base(f), ".yaml"), g+"_")
+				return ok && holds(r["resources"], plural)
+			}) {
 				return false
 			}
 		}

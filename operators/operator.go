@@ -16,6 +16,15 @@ type operator struct {
 	// stamped says that Berth's policy writes into its objects whose work they are, templates included, so that its controllers
 	// may pass the name on (kube/policy/manifests/user.yaml).
 	stamped bool
+	// needs is the operator that it cannot do without, which is run too; "": none.
+	needs string
+	// without are API groups of its role that it needs for what it does not do here: other schedulers, leases, roles for launchers.
+	without []string
+	// secrets says that it cannot work without Secrets of its own.
+	secrets bool
+	// own are definitions, and rules the rights, of an operator of Berth's own, which has no module with files.
+	own   []map[string]any
+	rules []any
 	// types adds its kinds to the scheme of its manager.
 	types func(*runtime.Scheme) error
 	// setup adds its controllers and webhooks to the manager.
@@ -33,4 +42,4 @@ type files struct {
 }
 
 // all are in the order of their names.
-var all = []operator{jobSet, leaderWorkerSet}
+var all = []operator{jobSet, leaderWorkerSet, mpi, pyTorch, kubeRay, trainJob, volcanoJob}

@@ -31,7 +31,10 @@ func TestManifests(t *testing.T) {
 	if err != nil || len(list) != 2 || list[0].name != "jobset" {
 		t.Fatalf("got %v %v", list, err)
 	}
-	for _, o := range list {
+	if list, err = named("trainjob"); err != nil || len(list) != 2 || list[0].name != "jobset" {
+		t.Fatalf("trainjob runs %v %v, want jobset too", list, err)
+	}
+	for _, o := range all {
 		objects, err := o.manifests(target{url: "https://127.0.0.1:1", secret: "s", ca: []byte("ca"), user: "u"})
 		if err != nil {
 			t.Fatal(err)
@@ -46,7 +49,7 @@ func TestManifests(t *testing.T) {
 			rules, _ := object["rules"].([]any)
 			for _, rule := range rules {
 				r := rule.(map[string]any)
-				if holds(r["resources"], "secrets") || holds(r["apiGroups"], "admissionregistration.k8s.io") || holds(r["resources"], "*") || holds(r["verbs"], "*") {
+				if holds(r["resources"], "secrets") && !o.secrets || holds(r["apiGroups"], "admissionregistration.k8s.io") || holds(r["resources"], "*") || holds(r["resources"], "pods/exec") || holds(r["verbs"], "*") && !holds(r["apiGroups"], "kubeflow.org") {
 					t.Errorf("%s has %v", o.name, r)
 				}
 			}
@@ -61,10 +64,11 @@ func TestManifests(t *testing.T) {
 				}
 			}
 		}
-		for _, kind := range []string{"CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"} {
-			if count[kind] != 1 {
-				t.Errorf("%s: %d of %s", o.name, count[kind], kind)
-			}
+		if count["CustomResourceDefinition"] != len(o.files.crds)+len(o.own) || count["ClusterRole"] != 1 || count["ClusterRoleBinding"] != 1 {
+			t.Errorf("%s: %v", o.name, count)
+		}
+		if o.files.webhooks != "" && count["ValidatingWebhookConfiguration"] != 1 {
+			t.Errorf("%s: %v", o.name, count)
 		}
 	}
 	if _, err := named("jobset,nobody"); err == nil || !strings.Contains(err.Error(), `no operator "nobody": choose from jobset, lws`) {

@@ -1,0 +1,27 @@
+package main
+
+import (
+	"context"
+
+	kubeflowv1 "github.com/kubeflow/training-operator/pkg/apis/kubeflow.org/v1"
+	"github.com/kubeflow/training-operator/pkg/config"
+	"github.com/kubeflow/training-operator/pkg/controller.v1/common"
+	"github.com/kubeflow/training-operator/pkg/controller.v1/pytorch"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// pyTorch is the part of the training-operator that runs PyTorchJobs, without a gang scheduler. Its webhook does not compile with the
+// controller-runtime that the other projects need, so mistakes that the schema admits are found by the controller.
+var pyTorch = operator{
+	name: "pytorch", without: []string{"rbac.authorization.k8s.io", "scheduling.volcano.sh", "scheduling.x-k8s.io"},
+	files: files{
+		crds:  []string{"manifests/base/crds/kubeflow.org_pytorchjobs.yaml"},
+		roles: []string{"manifests/base/rbac/role.yaml"},
+	},
+	types: kubeflowv1.AddToScheme,
+	setup: func(_ context.Context, m ctrl.Manager) error {
+		config.Config.PyTorchInitContainerImage = config.PyTorchInitContainerImageDefault
+		config.Config.PyTorchInitContainerMaxTries = config.PyTorchInitContainerMaxTriesDefault
+		return pytorch.NewReconciler(m, common.GenNonGangSchedulerSetupFunc()).SetupWithManager(m, 1)
+	},
+}

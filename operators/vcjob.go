@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"reflect"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/record"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
+	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/berth-dev/berth/operators/internal/vcjob"
+)
+
+// volcanoJob is no controller of Volcano's, whose modules do not compile here: it is Berth's own expander of its Jobs. Queues and
+// PodGroups, and whoever reads them, come with --dialect volcano.
+var volcanoJob = operator{
+	name: "vcjob",
+	own:  []map[string]any{definition("batch.volcano.sh", "v1alpha1", "Job", "jobs", "vcjob", "vj")},
+	rules: []any{
+		rule("batch.volcano.sh", "jobs", "get", "list", "watch"), rule("batch.volcano.sh", "jobs/status", "update", "patch"), rule("batch.volcano.sh", "jobs/finalizers", "update"),
+		rule("scheduling.volcano.sh", "podgroups", "create"), rule("", "services", "create"),
+		rule("", "pods", "get", "list", "watch", "create", "delete"), rule("", "events", "create", "patch"), rule("events.k8s.io", "events", "create", "patch"),
+	},
+	types: func(s *runtime.Scheme) error {
+		if err := batch.AddToScheme(s); err != nil {
+			return err
+		}
+		return scheduling.AddToScheme(s)
+	},
+	setup: func(_ context.Context, m ctrl.Manager) error {
+		return ctrl.NewControllerManagedBy(m).Named("vcjob").For(&batch.Job{}).Owns(&corev1.Pod{}).Complete(&volcanoJobs{m.GetClient(), m.GetEventRecorderFor("berth-vcjob")})
+	},
+}
+
+type volcanoJobs struct {
+	client.Client
+	events record.EventRecorder
+}
+
+// Reconcile carries out what vcjob.Expand says.
+func (r *volcanoJobs) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, error) {
+	var job batch.Job
+	if err := r.Get(ctx, at.NamespacedName, &job); err != nil || job.DeletionTimestamp != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	var pods corev1.PodList
+	if err := r.List(ctx, &pods, client.InNamespace(at.Namespace), client.MatchingLabels{batch.JobNameKey: at.Name}); err != nil {
+		return ctrl.Result{}, err
+	}
+	plan, err := vcjob.Expand(&job, pods.Items)
+	if err != nil { // it stays so until somebody edits it
+		r.events.Event(&job, corev1.EventTypeWarning, "NotExpanded", err.Error())
+		return ctrl.Result{}, nil
+	}
+	if len(plan.Untold) > 0 && job.Status.State.Phase == "" {
+		r.events.Event(&job, corev1.EventTypeNormal, "NotHonoured", "Berth's expander does not act on "+strings.Join(plan.Untold, ", "))
+	}
+	objects := []client.Object{plan.Group}
+	if plan.Service != nil {
+		objects = append(objects, plan.Service)
+	}
+	for _, p := range plan.Create {
+		objects = append(objects, p)
+	}
+	if len(plan.Create) == 0 {
+		objects = nil
+	}
+	for _, o := range objects {
+		if err := r.Create(ctx, o); err != nil && !apierrors.IsAlreadyExists(err) {
+			return ctrl.Result{}, err
+		}
+	}
+	for _, name := range plan.Delete {
+		p := &corev1.Pod{}
+		p.Namespace, p.Name = at.Namespace, name
+		if err := r.Delete(ctx, p); client.IgnoreNotFound(err) != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	if reflect.DeepEqual(plan.Status, job.Status) {
+		return ctrl.Result{}, nil
+	}
+	job.Status = plan.Status
+	err = r.Status().Update(ctx, &job)
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{Requeue: true}, nil
+	}
+	return ctrl.Result{}, err
+}
