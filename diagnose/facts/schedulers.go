@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 )
@@ -52,7 +51,7 @@ func (f *Facts) Scheduler(name string) (SchedulerState, time.Time, []Evidence) {
 		return SchedulerDead, renewed(l), e
 	}
 	for _, d := range f.Deployments {
-		if !runsScheduler(d, name) {
+		if d.Name != name && d.Name != name+"-scheduler" {
 			continue
 		}
 		e := []Evidence{{Object: RefTo(d).In(), Field: "status.availableReplicas", Value: strconv.Itoa(int(d.Status.AvailableReplicas))}}
@@ -73,23 +72,6 @@ func (f *Facts) Scheduler(name string) (SchedulerState, time.Time, []Evidence) {
 // HeardFrom says whether the scheduler has written an event of its own about the pod, whatever its reason.
 func (f *Facts) HeardFrom(scheduler string, p *corev1.Pod) bool {
 	return scheduler != "" && slices.ContainsFunc(f.EventsNamed("Pod", p.Namespace, p.Name), func(e *corev1.Event) bool { return Emitter(e) == scheduler })
-}
-
-// runsScheduler says whether the Deployment is of the scheduler: by its name, or by the name that it tells its program.
-func runsScheduler(d *appsv1.Deployment, name string) bool {
-	if d.Name == name || d.Name == name+"-scheduler" || d.Namespace == name && strings.HasPrefix(d.Name, name) {
-		return true
-	}
-	for i := range d.Spec.Template.Spec.Containers {
-		k := &d.Spec.Template.Spec.Containers[i]
-		words := slices.Concat(k.Command, k.Args)
-		for j, w := range words {
-			if w == "--scheduler-name="+name || w == "--scheduler-name" && j+1 < len(words) && words[j+1] == name {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // ServedBy are the schedulerNames of pods that the scheduler has said something about; its own name is always among

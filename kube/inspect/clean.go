@@ -281,13 +281,17 @@ func (c *cleaner) leaf(key, s string) string {
 		return s
 	case enumerated[key] && enumeration.MatchString(s):
 		return c.loose.Text(s)
-	case nameFields[key] && isName(s):
+	case nameFields[key] && isName(s), key == "apiVersion" && groupVersion.MatchString(s):
 		return c.identity(s)
 	case identities[key] && isName(s):
 		return c.loose.Text(s)
 	}
 	return c.maybeJSON(s)
 }
+
+// groupVersion is an API group and a version of it. Groups may have words in them that announce a secret in a text, as
+// external-secrets.io does.
+var groupVersion = regexp.MustCompile(`^[a-z0-9.-]{1,120}/v[0-9]+(?:(?:alpha|beta)[0-9]+)?$`)
 
 // identity is a name, unless it looks like a credential.
 func (c *cleaner) identity(s string) string {

@@ -14,7 +14,6 @@ import (
 	"github.com/berth-dev/berth/diagnose/gpustack"
 	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
-	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/kube/convert"
 )
 
@@ -59,16 +58,6 @@ func outOfReach(c *check.Case, pv *corev1.PersistentVolume) []*corev1.Node {
 		}
 	}
 	return out
-}
-
-// onlyVolumes says whether nothing but volumes and its own choice of a zone keeps the pod from a node.
-func onlyVolumes(removed []why.Clause) bool {
-	for _, r := range removed {
-		if r.Kind != why.ByNodeSet {
-			return false
-		}
-	}
-	return true
 }
 
 func volumeApart(c *check.Case, v *place.PodVolume, pv *corev1.PersistentVolume, lost []*corev1.Node) check.Finding {

@@ -110,6 +110,8 @@ func unbound(c *check.Case, v *place.PodVolume) *check.Finding {
 		return say(check.Storage, "claim %s needs a volume of storage class %s that was made by hand, and none that is free is large enough", claim.Name, class)
 	case complaint(c, claim) != "":
 		return say(check.Storage, "claim %s gets no volume%s", claim.Name, complaint(c, claim))
+	case madeElsewhere(c, place.StorageClassNamed(c.Facts, class)) != "":
+		return say(check.Storage, "claim %s has no volume: storage class %s makes them only where %s, and no node that would do is there", claim.Name, class, madeElsewhere(c, place.StorageClassNamed(c.Facts, class)))
 	case noSpace(c) && !c.WasEdited(claim):
 		return say(check.Storage, "claim %s asks for %s of storage class %s, and the storage of no node that would do has that much free, says the scheduler", claim.Name, claim.Spec.Resources.Requests.Storage(), class)
 	case chosenNode(claim) != "" && c.Exists && c.Age() > life.Patience && c.Now.Sub(claim.CreationTimestamp.Time) > life.Patience:
@@ -249,4 +251,36 @@ func claimEvidence(c *check.Case, claim *corev1.PersistentVolumeClaim) []facts.E
 		return append(out, facts.Evidence{Object: facts.RefTo(claim).In(), Field: "event ProvisioningFailed", Value: wording.OneLine(e.Message)})
 	}
 	return out
+}
+
+// madeElsewhere is where the class makes volumes, if none of the nodes that would do for the pod is there; "" otherwise.
+func madeElsewhere(c *check.Case, class *storagev1.StorageClass) string {
+	if len(class.AllowedTopologies) == 0 || c.Fit == nil {
+		return ""
+	}
+	would := 0
+	for i := range c.Fit.Nodes {
+		n := &c.Fit.Nodes[i]
+		if n.Empty == 0 || len(n.ExcludedBy) > 0 || !onlyVolumes(n.Removed) {
+			continue
+		}
+		would++
+		if slices.ContainsFunc(class.AllowedTopologies, func(t corev1.TopologySelectorTerm) bool {
+			return !slices.ContainsFunc(t.MatchLabelExpressions, func(e corev1.TopologySelectorLabelRequirement) bool {
+				return !slices.Contains(e.Values, n.Labels[e.Key])
+			})
+		}) {
+			return ""
+		}
+	}
+	if would == 0 {
+		return ""
+	}
+	var words []string
+	for _, t := range class.AllowedTopologies {
+		for _, e := range t.MatchLabelExpressions {
+			words = append(words, e.Key+"="+strings.Join(e.Values, ","))
+		}
+	}
+	return strings.Join(words, " or ")
 }

@@ -493,7 +493,10 @@ func owners(c *check.Case) []Sign {
 			s.Young = c.Now.Sub(o.GetCreationTimestamp().Time) < life.Patience && k.Status != string(metav1.ConditionTrue)
 			gvk := o.GetObjectKind().GroupVersionKind()
 			_, foreign := o.(*unstructured.Unstructured)
-			s.Stands = foreign && c.Waits() && facts.KindOf(gvk.Group, gvk.Kind) == nil && !ofPods.MatchString(k.Type) && !spectators.MatchString(gvk.Kind)
+			if c.State == facts.Gated && s.Layer == check.L4 { // it has not come to the program yet
+				s.Layer, s.Owner = check.L3, check.Scheduler
+			}
+			s.Stands = foreign && (c.Waits() || c.State == facts.Gated) && facts.KindOf(gvk.Group, gvk.Kind) == nil && !ofPods.MatchString(k.Type) && !spectators.MatchString(gvk.Kind)
 			own = append(own, s)
 		}
 		if len(own) == 0 && c.State == facts.Absent {
@@ -561,6 +564,9 @@ func made(c *check.Case, o facts.Object, since time.Time) bool {
 // fleeting says whether the condition only says that the pods are not up yet, of pods that come up in time.
 func fleeting(c *check.Case, k facts.Condition) bool {
 	name := strings.ToLower(k.Type)
+	if c.State == facts.Gated && k.Message != "" {
+		return false // what an owner says of itself may be what the gate waits for
+	}
 	if !slices.ContainsFunc([]string{"available", "ready", "progressing", "running", "healthy", "rayclusterprovisioned", "headpodready"}, func(w string) bool { return strings.HasSuffix(name, w) }) {
 		return false
 	}
