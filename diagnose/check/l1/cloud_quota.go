@@ -17,7 +17,8 @@ var cloudQuotaCheck = check.Check{
 }
 
 func cloudQuota(c *check.Case) []check.Finding {
-	return supply.AutoscalerFindings(c, supply.CloudNoQuota, func(who string, x supply.AutoscalerFault) string {
+	found := supply.AutoscalerFindings(c, supply.CloudNoQuota, func(who string, x supply.AutoscalerFault) string {
 		return fmt.Sprintf("a quota of the cloud account leaves no machine for %s: %s", who, supply.CloudText(supply.CloudSaid(x.Code, x.Text)))
 	})
+	return append(found, supply.LaunchShortages(c, supply.CloudNoQuota)...)
 }

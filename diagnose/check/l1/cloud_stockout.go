@@ -17,7 +17,8 @@ var cloudStockoutCheck = check.Check{
 }
 
 func cloudStockout(c *check.Case) []check.Finding {
-	return supply.AutoscalerFindings(c, supply.CloudNoCapacity, func(who string, x supply.AutoscalerFault) string {
+	found := supply.AutoscalerFindings(c, supply.CloudNoCapacity, func(who string, x supply.AutoscalerFault) string {
 		return fmt.Sprintf("the provider has no machine for %s: %s", who, supply.CloudText(supply.CloudSaid(x.Code, x.Text)))
 	})
+	return append(found, supply.LaunchShortages(c, supply.CloudNoCapacity)...)
 }

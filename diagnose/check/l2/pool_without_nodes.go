@@ -36,7 +36,7 @@ func poolWithoutNodes(c *check.Case) []check.Finding {
 	}
 	var out []check.Finding
 	for _, p := range place.Pools(c.Facts) {
-		if !asksFor(c, p) || slices.ContainsFunc(c.Nodes, func(n *corev1.Node) bool { return isOf(n, p) }) {
+		if p.Spec.Launch != nil || p.Spec.Selects != nil || !asksFor(c, p) || slices.ContainsFunc(c.Nodes, func(n *corev1.Node) bool { return isOf(n, p) }) {
 			continue
 		}
 		object := "pool/" + p.Name
