@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"reflect"
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -143,9 +142,10 @@ func dialectRules() []rbacv1.PolicyRule {
 		}
 	}
 	for _, k := range controllers.New().Kinds() { // how many pods they make
-		rule := rbacv1.PolicyRule{APIGroups: []string{k.Group}, Resources: []string{k.Plural}, Verbs: []string{"get", "list", "watch"}}
-		if !slices.ContainsFunc(out, func(r rbacv1.PolicyRule) bool { return reflect.DeepEqual(r, rule) }) {
-			out = append(out, rule)
+		if !slices.ContainsFunc(out, func(r rbacv1.PolicyRule) bool {
+			return r.APIGroups[0] == k.Group && slices.Contains(r.Resources, k.Plural)
+		}) {
+			out = append(out, rbacv1.PolicyRule{APIGroups: []string{k.Group}, Resources: []string{k.Plural}, Verbs: []string{"list", "watch"}})
 		}
 	}
 	return out
