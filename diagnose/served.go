@@ -23,7 +23,9 @@ func overrule(f *check.Fit, c *check.Case) {
 	if w == nil || c.Hypothetical() || len(w.Gates) == 0 {
 		return
 	}
+	workload := f.Workload // which an answer leaves out: whoever asks knows it
 	f.Explanation, f.Starts = w.Explanation, nil
+	f.Workload = workload
 }
 
 // asServed words the scheduler's own part in the diagnosis; nil where the target has no pod of its own that waits.

@@ -129,7 +129,7 @@ var Rules = map[string]Rule{
 	}, Objects: true},
 	"diagnose/internal/supply": {Ring: Pure, Imports: []string{
 		"api/v1alpha1", "diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/place",
-		"diagnose/internal/podspec", "diagnose/internal/wording", "kube/dialect", "kube/dialect/clusterautoscaler", "kube/dialect/karpenter",
+		"diagnose/internal/podspec", "diagnose/internal/wording", "engine/why", "kube/dialect", "kube/dialect/clusterautoscaler", "kube/dialect/karpenter",
 	}, Objects: true},
 	"diagnose/internal/wording": {Ring: Pure},
 	"diagnose/submit": {Ring: Pure, Imports: []string{

@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/internal/queue"
+	"github.com/berth-dev/berth/diagnose/internal/supply"
 	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/internal/spelling"
 )
@@ -21,6 +22,9 @@ var unknownTopologyLevelCheck = check.Check{
 
 func unknownTopologyLevel(c *check.Case) []check.Finding {
 	if g, ok := queue.GateOf(c, why.UnknownTopologyLevel); ok {
+		if supply.ShortOf(c) {
+			return nil // the nodes that are to be launched are in one
+		}
 		found := check.Finding{Fit: true, Message: fmt.Sprintf("the pods must be in one %s, and no node is in any", g.Object)}
 		var names []string
 		for _, l := range queue.BerthLevels(c.Facts) {
