@@ -34,15 +34,12 @@ func slicesOf(n *corev1.Node, have engine.Resources) (out []engine.Slice) {
 }
 
 func sliceOf(labels map[string]string, resource string) (engine.Slice, bool) {
-	vendor, name, ok := strings.Cut(resource, "/")
-	base := vendor + "/" + strings.TrimSuffix(name, ".shared")
+	vendor, name, _ := strings.Cut(strings.TrimSuffix(resource, ".shared"), "/")
+	base := vendor + "/" + name
 	product := labels[base+".product"]
-	profile, isMIG := strings.CutPrefix(strings.TrimSuffix(name, ".shared"), "mig-")
+	profile, isMIG := strings.CutPrefix(name, "mig-")
 	if !isMIG {
 		_, profile, isMIG = strings.Cut(strings.TrimSuffix(product, "-SHARED"), "-MIG-")
-	}
-	if !ok || !isMIG && product == "" && labels[base+".replicas"] == "" {
-		return engine.Slice{}, false
 	}
 	out := engine.Slice{Resource: resource, Memory: engine.Whole, Compute: engine.Whole}
 	if isMIG {

@@ -38,8 +38,8 @@ const (
 	idleLookMin = time.Second
 	// idleAsk is how often it is looked whether a queue wants to know, while none does.
 	idleAsk = 3 * time.Second
-	// idleLapse is for how many looks a pod may have no reading before what was measured counts for nothing.
-	idleLapse = 3
+	// idleMisses is for how many looks a pod may have no reading before what was measured counts for nothing.
+	idleMisses = 3
 	// idleRest is the part of the window for which a pod is idle before that is said: one that works in bursts is not written about.
 	idleRest = 4
 	// showFor is how long, at the start, the watch may take to show what was written.
@@ -257,7 +257,7 @@ func (m *meter) read(ctx context.Context, pods []cluster.Pod) map[string]int {
 func (m *meter) take(ctx context.Context, p cluster.Pod, rule idleRule, percent int, known bool, now time.Time, every time.Duration) {
 	at := m.spells[p.Object.UID]
 	switch {
-	case !known && at != nil && now.Sub(at.last) > idleLapse*every:
+	case !known && at != nil && now.Sub(at.last) > idleMisses*every:
 		m.end(ctx, at, idleUnknown, "there are no metrics of its GPUs", now)
 	case !known:
 	case percent >= rule.below:
