@@ -79,6 +79,9 @@ func (r *claimWorld) runners(queue string) (out []runner) {
 		if p.Gang != "" {
 			g := r.snap.Gangs[slices.IndexFunc(r.snap.Gangs, func(g engine.Gang) bool { return g.Key == p.Gang })]
 			w = runner{key: g.Key, queue: g.Queue, priority: g.Priority, terms: g.Terms, core: g.Core, spare: -g.Min}
+			if g.Whole {
+				w.spare = -len(r.snap.Pods)
+			}
 		}
 		if queue != "*" && !slices.Contains(r.chain(w.queue), queue) {
 			continue
@@ -413,7 +416,7 @@ func anyRing(t *rapid.T, nodes, most int, small bool) *claimWorld {
 
 // anyParty adds a workload that runs where there is room.
 func (r *claimWorld) anyParty(t *rapid.T, key string, free []int64, small bool) {
-	g := engine.Gang{Key: key, Version: 1, Queue: pick(t, "a", "b", "c"), Priority: int32(upTo(t, 2)), Core: seldom(t, 4)}
+	g := engine.Gang{Key: key, Version: 1, Queue: pick(t, "a", "b", "c"), Priority: int32(upTo(t, 2)), Core: seldom(t, 4), Whole: seldom(t, 3)}
 	g.Terms.Checkpoint = pick(t, 0, 0, 7*time.Minute)
 	size := pick(t, 1, 1, 1, 2, 3)
 	need := int64(pick(t, 1, 2, 1, 4))

@@ -84,7 +84,7 @@ func anyNode(t *rapid.T, name string) engine.Node {
 	if seldom(t, 3) {
 		n.Devices, n.Offers = nil, anyOffers(t, name)
 	} else if seldom(t, 2) {
-		n.Slices = anySlices(t)
+		n.Slices, n.Model = anySlices(t), pick(t, "", "A", "B")
 		if n.Slices[0].Resource == gpu {
 			n.Devices = nil
 		} else {
@@ -556,7 +556,7 @@ func plainChange(t *rapid.T, version uint64) engine.Change {
 		return engine.Change{Pod: &p}
 	case "gang":
 		g, _ := anyGang(t, pick(t, gangNames...), 4)
-		g.Version, g.Core = version, seldom(t, 3)
+		g.Version, g.Core, g.Whole = version, seldom(t, 3), seldom(t, 4)
 		return engine.Change{Gang: &g}
 	case "queue":
 		i := upTo(t, len(queueNames)-1)

@@ -185,7 +185,7 @@ func (w *soakWorld) portrait() string {
 	}
 	for _, key := range soakKeys(w.jobs) {
 		if g := w.jobs[key].gang; g != nil {
-			fmt.Fprintf(&b, "gang %s queue %q user %q priority %d core %v %+v %+v since %s\n", key, g.Queue, g.User, g.Priority, g.Core, g.Group, g.Terms, g.Created.Format(time.TimeOnly))
+			fmt.Fprintf(&b, "gang %s queue %q user %q priority %d core %v whole %v %+v %+v since %s\n", key, g.Queue, g.User, g.Priority, g.Core, g.Whole, g.Group, g.Terms, g.Created.Format(time.TimeOnly))
 		}
 	}
 	snap := w.state.Dump()
@@ -635,6 +635,8 @@ func (w *soakWorld) bill(p *soakPod, node string, visit func(string, int64)) {
 	model := ""
 	if n := w.nodes[node]; len(n.Devices) > 0 {
 		model = n.Devices[0].Model
+	} else {
+		model = n.Model
 	}
 	var requests engine.Resources
 	if p.Part != nil {
@@ -876,6 +878,11 @@ func (w *soakWorld) checkGangs(plan engine.Plan) {
 	}
 	for _, e := range plan.Evictions {
 		job := w.pods[e.Pod].job
+		if job.gang != nil && job.gang.Whole && slices.Contains([]engine.EvictionCause{engine.Preempted, engine.Reclaimed}, e.Cause) {
+			if left := w.staying(job); left > 0 && w.refusals(job) == 0 {
+				w.fail("torn", "%s is evicted (%s), its gang is disrupted whole, and %d members stay", e.Pod, e.Cause, left)
+			}
+		}
 		if job.gang == nil || !job.gang.Core || e.Cause == engine.MaxRun || e.Cause == engine.Broken || e.Cause == engine.Booked {
 			continue
 		}

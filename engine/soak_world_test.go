@@ -179,7 +179,7 @@ func (w *soakWorld) addNode(name string) {
 		}
 	}
 	if w.odds(4) { // shared by replicas, or cut by MIG beside GPUs that are not
-		n.Devices = nil
+		n.Devices, n.Model = nil, soakPick(w, model, model, "")
 		n.Slices = []engine.Slice{soakPick(w, engine.Slice{Resource: gpu, Memory: 500, Compute: 500}, engine.Slice{Resource: gpu, Memory: 250, Compute: 250}, engine.Slice{Resource: soakMIG, Memory: 500, Compute: 428}, engine.Slice{Resource: soakMIG, Memory: 250, Compute: 285})}
 		if n.Slices[0].Resource == soakMIG {
 			n.Allocatable = append(n.Allocatable, engine.Amount{Resource: soakMIG, Value: soakPick[int64](w, 2, 4, 7)})
@@ -288,7 +288,7 @@ func (w *soakWorld) arrive() {
 	size := 1
 	if w.odds(2) {
 		size = 1 + w.upTo(4)
-		g := &engine.Gang{Key: job.key, Version: w.next(), Queue: queue, User: user, Priority: priority, Created: w.now, Terms: terms, Core: w.odds(4)}
+		g := &engine.Gang{Key: job.key, Version: w.next(), Queue: queue, User: user, Priority: priority, Created: w.now, Terms: terms, Core: w.odds(4), Whole: w.odds(6)}
 		g.Min, g.Size = soakPick(w, size, size, 1+w.upTo(size-1)), soakPick(w, 0, size)
 		g.Layout.Required = soakPick(w, "", "", "", "rack", "block")
 		g.Layout.WholeNodes = w.odds(12)

@@ -19,11 +19,13 @@ func gang(names string, words []string) (func(*world) error, error) {
 		"queue":    word(func(g *engine.Gang, v string) { g.Queue = v }),
 		"user":     word(func(g *engine.Gang, v string) { g.User = v }),
 		"core":     no(func(g *engine.Gang) *bool { return &g.Core }),
+		"whole":    no(func(g *engine.Gang) *bool { return &g.Whole }),
 		"priority": number(func(g *engine.Gang, n int) { g.Priority = int32(n) }),
 		"created":  when(func(g *engine.Gang, t time.Time) { g.Created = t }),
 	})
 	flags := merge(groupFlags(func(g *engine.Gang) *engine.Group { return &g.Group }), map[string]func(*engine.Gang, moment){
 		"core":    yes(func(g *engine.Gang) *bool { return &g.Core }),
+		"whole":   yes(func(g *engine.Gang) *bool { return &g.Whole }),
 		"patient": yes(func(g *engine.Gang) *bool { return &g.Terms.Patient }),
 		"held":    yes(func(g *engine.Gang) *bool { return &g.Terms.Held }),
 	})

@@ -118,6 +118,7 @@ func (s *Story) nodeSetters() setters[machine] {
 			"offer":   offer,
 			"card":    card,
 			"slice":   s.slice,
+			"of":      word(func(m *machine, v string) { m.Model = v }),
 			"cards":   cards,
 			"ids":     parsed(texts, func(m *machine, v []string) { m.ids, m.stale = v, true }),
 		},

@@ -48,6 +48,9 @@ func PodGroup(g *schedulingv1beta1.PodGroup) engine.Gang {
 	if gang := g.Spec.SchedulingPolicy.Gang; gang != nil {
 		out.Min = int(gang.MinCount)
 	}
+	if m := g.Spec.DisruptionMode; m != nil {
+		out.Whole = m.All != nil
+	}
 	if c := g.Spec.SchedulingConstraints; c != nil && len(c.Topology) > 0 {
 		out.Layout.Required = c.Topology[0].Key
 	}
@@ -86,15 +89,6 @@ func UnheededGroup(g *schedulingv1beta1.PodGroup) []string {
 	var out []string
 	if g.Spec.ParentCompositePodGroupName != nil {
 		out = append(out, "parent composite pod group")
-	}
-	if len(g.Spec.ResourceClaims) > 0 {
-		out = append(out, "resource claims of the group")
-	}
-	if m := g.Spec.DisruptionMode; m != nil && m.All != nil {
-		out = append(out, "disruption of all members together")
-	}
-	if p := g.Spec.PreemptionPolicy; p != nil && *p == schedulingv1beta1.PreemptNever {
-		out = append(out, "preemption policy of the group (that of its pods counts)")
 	}
 	return out
 }

@@ -66,6 +66,9 @@ func Node(n *corev1.Node, o Options) engine.Node {
 	out.Devices = devices(n, out.Allocatable.Get(o.GPUResource()))
 	out.Images = imagesOn(n)
 	out.Slices = slicesOf(n, out.Allocatable)
+	if len(out.Devices) == 0 && len(out.Slices) > 0 {
+		out.Model = slicedModel(n.Labels, out.Slices)
+	}
 	share(n, &out, o.GPUResource())
 	return out
 }

@@ -192,7 +192,7 @@ func TestRank(t *testing.T) {
 		{map[string]string{"jobset.sigs.k8s.io/job-global-index": "1"}, map[string]string{"batch.kubernetes.io/job-completion-index": "5"}, MaxGangSize + 6},
 		{map[string]string{"jobset.sigs.k8s.io/job-global-index": "99999999999"}, nil, 0},
 	} {
-		if got := rank(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: c.labels, Annotations: c.annotations}}); got != c.want {
+		if got := Rank(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: c.labels, Annotations: c.annotations}}); got != c.want {
 			t.Errorf("%v %v: got %d, want %d", c.labels, c.annotations, got, c.want)
 		}
 	}
@@ -295,9 +295,7 @@ func TestUnheededGroup(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	g.Spec.ParentCompositePodGroupName = ptr("parent")
-	g.Spec.ResourceClaims = []schedulingv1beta1.PodGroupResourceClaim{{}}
-	g.Spec.DisruptionMode = &schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}}
-	want := []string{"parent composite pod group", "resource claims of the group", "disruption of all members together"}
+	want := []string{"parent composite pod group"}
 	if diff := cmp.Diff(want, UnheededGroup(g)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

@@ -33,6 +33,30 @@ func slicesOf(n *corev1.Node, have engine.Resources) (out []engine.Slice) {
 	return out
 }
 
+// slicedModel is the model of the GPUs that the slices are of, "" where the labels do not say, or where instances of MIG are offered
+// as GPUs: whoever names a model asks for a GPU of it.
+func slicedModel(labels map[string]string, all []engine.Slice) string {
+	product := strings.TrimSuffix(labels[labelProduct], "-SHARED")
+	if strings.Contains(product, "-MIG-") {
+		return ""
+	}
+	for _, s := range all {
+		of, _, _ := strings.Cut(labels[strings.TrimSuffix(s.Resource, ".shared")+".product"], "-MIG-")
+		of = strings.TrimSuffix(of, "-SHARED")
+		if product == "" {
+			product = of
+		}
+		if of != "" && of != product {
+			return ""
+		}
+	}
+	if product == "" {
+		return ""
+	}
+	short, _ := shortModel(product)
+	return short
+}
+
 func sliceOf(labels map[string]string, resource string) (engine.Slice, bool) {
 	vendor, name, _ := strings.Cut(strings.TrimSuffix(resource, ".shared"), "/")
 	base := vendor + "/" + name

@@ -52,9 +52,11 @@ func TestSlices(t *testing.T) {
 		{"whole GPUs", "gpu.product=NVIDIA-H200 gpu.replicas=1 gpu.count=8", "nvidia.com/gpu", ""},
 		{"no labels", "", "nvidia.com/gpu", ""},
 		{"another resource", "gpu.product=NVIDIA-H200 gpu.replicas=4", "rdma/hca", ""},
-		{"four replicas", "gpu.product=Tesla-T4-SHARED gpu.replicas=4", "nvidia.com/gpu", "nvidia.com/gpu 250 250"},
-		{"replicas under their own name", "gpu.product=Tesla-T4 gpu.replicas=3", "nvidia.com/gpu.shared", "nvidia.com/gpu.shared 333 333"},
-		{"replicas of instances", "gpu.product=NVIDIA-A100-SXM4-40GB mig-3g.20gb.product=NVIDIA-A100-SXM4-40GB-MIG-3g.20gb-SHARED mig-3g.20gb.replicas=2", "nvidia.com/mig-3g.20gb", "nvidia.com/mig-3g.20gb 250 214"},
+		{"four replicas", "gpu.product=Tesla-T4-SHARED gpu.replicas=4", "nvidia.com/gpu", "nvidia.com/gpu 250 250 of T4"},
+		{"replicas under their own name", "gpu.product=Tesla-T4 gpu.replicas=3", "nvidia.com/gpu.shared", "nvidia.com/gpu.shared 333 333 of T4"},
+		{"replicas of instances", "gpu.product=NVIDIA-A100-SXM4-40GB mig-3g.20gb.product=NVIDIA-A100-SXM4-40GB-MIG-3g.20gb-SHARED mig-3g.20gb.replicas=2", "nvidia.com/mig-3g.20gb", "nvidia.com/mig-3g.20gb 250 214 of A100"},
+		{"an instance whose label alone names the card", "mig-3g.20gb.product=NVIDIA-A100-SXM4-40GB-MIG-3g.20gb", "nvidia.com/mig-3g.20gb", "nvidia.com/mig-3g.20gb 500 428 of A100"},
+		{"an instance of another card than the node's", "gpu.product=NVIDIA-A30 mig-3g.20gb.product=NVIDIA-A100-SXM4-40GB-MIG-3g.20gb", "nvidia.com/mig-3g.20gb", "nvidia.com/mig-3g.20gb 500 428"},
 		{"single, shared", "gpu.product=NVIDIA-A100-SXM4-40GB-MIG-7g.40gb-SHARED gpu.replicas=2", "nvidia.com/gpu", "nvidia.com/gpu 500 500"},
 		{"cut in different ways", "gpu.product=NVIDIA-A100-SXM4-40GB-MIG-INVALID gpu.replicas=0", "nvidia.com/gpu", ""},
 		{"an instance of a card that nobody describes", "", "nvidia.com/mig-2g.10gb", "nvidia.com/mig-2g.10gb 285 285"},
@@ -72,6 +74,9 @@ func TestSlices(t *testing.T) {
 			n := Node(gpuNode(labels, tt.resource, 4), Options{})
 			for _, s := range n.Slices {
 				got += fmt.Sprint(s.Resource, " ", s.Memory, " ", s.Compute)
+			}
+			if n.Model != "" {
+				got += " of " + n.Model
 			}
 			if got != tt.want {
 				t.Errorf("slices %q, want %q", got, tt.want)

@@ -1,6 +1,9 @@
 package api
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Part is a request for a part of a GPU, or of each of several: an amount of its memory and a share of its compute. A card has
 // either pods that hold it whole or pods that have parts of it. The parts of one pod are on different cards.
@@ -81,6 +84,11 @@ func (s *Slice) Charge(by PartsBy) int64 {
 		return s.Memory
 	}
 	return max(s.Memory, s.Compute)
+}
+
+// SameDevices says whether the nodes have the same devices, as far as anybody says which they are.
+func (n *Node) SameDevices(o *Node) bool {
+	return n.Model == o.Model && slices.Equal(n.Devices, o.Devices)
 }
 
 func (n *Node) checkSlices() string {

@@ -75,6 +75,8 @@ type Node struct {
 	// Slices are the resources of which one is a part of a GPU, by name, each once. One of Config.GPU that is not listed is a
 	// whole GPU, and one of any other resource none of it.
 	Slices []Slice `json:"slices,omitempty"`
+	// Model is the GPU model of what the node has of GPUs where Devices is nil; "": not known.
+	Model string `json:"model,omitempty"`
 	// Images are the container images that the node has, by name, each once.
 	Images []Image `json:"images,omitempty"`
 }
@@ -222,6 +224,8 @@ type Gang struct {
 	Terms    Terms     `json:"terms,omitzero"`
 	// Core says that its minimum is never evicted, though its members are evictable: only those above it are.
 	Core bool `json:"core,omitempty"`
+	// Whole says that its members are evicted for others all together or not at all, those above its minimum too.
+	Whole bool `json:"whole,omitempty"`
 	// Invalid says what its author wrote that cannot be read, in a sentence: the gang waits until it is mended.
 	Invalid string  `json:"invalid,omitempty"`
 	Group           // of all its members; its Name and Parent are empty
@@ -553,7 +557,8 @@ type Rejected struct {
 //	15 2026-11-17  Hold.Cards; operators' verbs: Queue.Stop and Frozen, Terms.Held
 //	16 2026-11-17  Node.Slices and Spec.Claimed: instances of MIG and replicas count in queues
 //	17 2026-11-17  Node.Quarantine, eviction cause unhealthy
-const SnapshotVersion = 17
+//	18 2026-11-17  Node.Model: quotas of one model count slices on nodes without whole GPUs; Gang.Whole
+const SnapshotVersion = 18
 
 // Snapshot is everything a State knows, in canonical order. Times are in UTC.
 type Snapshot struct {

@@ -399,6 +399,9 @@ func auditModel(n *Node, devices []string) string {
 	if n == nil || n.Spec == nil {
 		return ""
 	}
+	if len(n.Spec.Devices) == 0 {
+		return n.Spec.Model
+	}
 	only, several := "", false
 	byID := make(map[string]string, len(n.Spec.Devices))
 	for _, d := range n.Spec.Devices {

@@ -85,7 +85,7 @@ func (s *supply) move(old, got *api.Node, gpu string) {
 	if s.byModel == nil {
 		s.byModel = make(map[string]int64)
 	}
-	if old != nil && got != nil && old.Packing == got.Packing && slices.Equal(old.Devices, got.Devices) && old.Allocatable.Get(gpu) == got.Allocatable.Get(gpu) {
+	if old != nil && got != nil && old.Packing == got.Packing && old.SameDevices(got) && old.Allocatable.Get(gpu) == got.Allocatable.Get(gpu) {
 		return
 	}
 	s.Edition++
@@ -109,7 +109,7 @@ func (s *supply) count(n *api.Node, gpu string, by int64) {
 		add(d.Model, by)
 	}
 	if len(n.Devices) == 0 {
-		add("", by*n.Allocatable.Get(gpu))
+		add(n.Model, by*n.Allocatable.Get(gpu))
 	}
 }
 
@@ -188,7 +188,7 @@ func (a *Check) asked() {
 			gpus[d.Model]++
 		}
 		if len(n.Spec.Devices) == 0 {
-			gpus[""] += n.Spec.Allocatable.Get(m.Config.GPU)
+			gpus[n.Spec.Model] += n.Spec.Allocatable.Get(m.Config.GPU)
 		}
 	}
 	//archtest:any-order Audit sorts what is found

@@ -64,7 +64,7 @@ func (m *Model) SetNode(n *Node, got *api.Node) api.Rejected {
 	old := n.Spec
 	defer m.rechargeOn(n, old)
 	n.Told = got
-	if old != nil && slices.Equal(old.Devices, got.Devices) && old.EqualOffers(got) && !m.IsRejected(api.KindNode, n.Name) {
+	if old != nil && old.SameDevices(got) && old.EqualOffers(got) && !m.IsRejected(api.KindNode, n.Name) {
 		n.Spec = got
 		m.allocate(n, old, got)
 		m.Respecced = append(m.Respecced, n)
@@ -169,7 +169,7 @@ func (m *Model) setDevices(n *Node) {
 	n.Devices = make([]device.Device, len(n.Spec.Devices))
 	n.Holders = make([]int32, len(n.Spec.Devices))
 	n.foreign, n.UnknownDevices, n.FreeDevices = nil, 0, 0
-	n.Models = ModelsOf(n.Spec.Devices)
+	n.Models = ModelsOf(n.Spec)
 	n.Uniform = !slices.ContainsFunc(n.Spec.Devices, func(d api.Device) bool { return d.Model != n.Spec.Devices[0].Model })
 	n.Cards = cardsOf(n.Spec.Devices)
 	for i, d := range n.Spec.Devices {

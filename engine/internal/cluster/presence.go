@@ -42,7 +42,7 @@ func (c *presence) count(n *api.Node, by int) {
 		c.Discouraging += by
 	}
 	c.countCards(n.Devices, by)
-	for _, model := range ModelsOf(n.Devices) {
+	for _, model := range ModelsOf(n) {
 		if c.Models[model] += by; c.Models[model] == 0 {
 			delete(c.Models, model)
 		}
@@ -95,10 +95,14 @@ func (m *Model) meetLabels() {
 	}
 }
 
-// ModelsOf lists the GPU models of the devices, sorted, each once.
-func ModelsOf(devices []api.Device) []string {
+// ModelsOf lists the GPU models that the node has, sorted, each once.
+func ModelsOf(n *api.Node) []string {
+	//mutate: index-model-of-counts
+	if len(n.Devices) == 0 && n.Model != "" {
+		return []string{n.Model}
+	}
 	var out []string
-	for _, d := range devices {
+	for _, d := range n.Devices {
 		if d.Model != "" && !slices.Contains(out, d.Model) {
 			out = append(out, d.Model)
 		}

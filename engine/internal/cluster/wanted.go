@@ -17,7 +17,7 @@ func (m *Model) ModelledCapacity() quantity.Vector {
 		if n.Spec == nil {
 			continue
 		}
-		gpus, models := n.Spec.Allocatable.Get(m.Config.GPU), ModelsOf(n.Spec.Devices)
+		gpus, models := n.Spec.Allocatable.Get(m.Config.GPU), ModelsOf(n.Spec)
 		if len(models) == 1 { // as Pod.GPUModel has it
 			sliced := m.inSlices(n.Spec)
 			out.Add(quantity.DimGPU, sliced*(m.Rate(models[0])-1))

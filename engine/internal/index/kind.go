@@ -112,7 +112,7 @@ func (x *Index) askFresh() {
 
 // alike says whether two specs make the same kind, without making it.
 func (x *Index) alike(a, b *api.Node) bool {
-	if a.Cordoned != b.Cordoned || !slices.Equal(a.Taints, b.Taints) || !slices.Equal(a.Allocatable, b.Allocatable) || !slices.Equal(a.Devices, b.Devices) || !a.EqualOffers(b) {
+	if a.Cordoned != b.Cordoned || !slices.Equal(a.Taints, b.Taints) || !slices.Equal(a.Allocatable, b.Allocatable) || !a.SameDevices(b) || !a.EqualOffers(b) {
 		return false
 	}
 	for _, key := range x.asked {
@@ -149,7 +149,7 @@ func (x *Index) internKind(n *cluster.Node) *NodeKind {
 // makeKind makes the node's kind, short of what only one that is kept needs.
 func (s *Index) makeKind(n *cluster.Node) *NodeKind {
 	spec := n.Spec
-	k := &NodeKind{cordoned: spec.Cordoned, alloc: spec.Allocatable.Sorted(), Models: cluster.ModelsOf(spec.Devices), layout: deviceLayout(spec.Devices) + offerLayout(spec)}
+	k := &NodeKind{cordoned: spec.Cordoned, alloc: spec.Allocatable.Sorted(), Models: cluster.ModelsOf(spec), layout: deviceLayout(spec) + offerLayout(spec)}
 	k.taints = slices.Clone(spec.Taints)
 	slices.SortFunc(k.taints, func(x, y api.Taint) int { return strings.Compare(x.String(), y.String()) })
 	k.labels, k.values = make(map[string]string), make([]labelValue, len(s.asked))
@@ -214,10 +214,13 @@ func (k *NodeKind) key(asked []string) string {
 }
 
 // deviceLayout describes devices up to the names of their cliques.
-func deviceLayout(devices []api.Device) string {
+func deviceLayout(n *api.Node) string {
+	if len(n.Devices) == 0 {
+		return n.Model
+	}
 	var b strings.Builder
 	var cliques []string
-	for _, d := range devices {
+	for _, d := range n.Devices {
 		i := slices.Index(cliques, d.Clique)
 		if i < 0 {
 			i = len(cliques)

@@ -94,7 +94,7 @@ func deviceRoom(c *Class, n *cluster.Node) int64 {
 		return device.PartPods(n.Cards, part, c.Wants.Model, mostPods)
 	}
 	if len(n.Devices) == 0 {
-		if c.Wants.Model != "" || c.islands() {
+		if c.Wants.Model != "" && !slices.Contains(n.Models, c.Wants.Model) || c.islands() {
 			return 0
 		}
 		return math.MaxInt64

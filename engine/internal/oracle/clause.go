@@ -118,7 +118,7 @@ func (a *audit) devices(n engine.Node) (why.ClauseKind, bool) {
 	if !w.hasGPU(p) {
 		return why.ByModel, false
 	}
-	if a.w.picky(p, a.cert.Model) && !slices.ContainsFunc(n.Devices, func(d engine.Device) bool { return d.Model == a.cert.Model }) {
+	if a.w.picky(p, a.cert.Model) && !slices.Contains(modelsOn(n), a.cert.Model) {
 		return why.ByModel, true
 	}
 	if claimsOn(p, n) != nil || len(n.Offers) > 0 || p.Part != nil {
@@ -160,14 +160,11 @@ func (a *audit) class(n engine.Node) (c why.Class) {
 	for _, t := range n.Taints {
 		c.Taints = append(c.Taints, taint(t))
 	}
-	for _, d := range n.Devices {
-		if d.Model != "" && !slices.Contains(c.Models, d.Model) {
-			c.Models = append(c.Models, d.Model)
-		}
-	}
 	slices.Sort(c.Labels)
 	slices.Sort(c.Taints)
+	c.Models = modelsOn(n)
 	slices.Sort(c.Models)
+	c.Models = slices.Compact(c.Models)
 	c.Cordoned, c.Allocatable, c.PerEmpty = n.Cordoned, append(byName(n.Allocatable), a.partSupply(n)...), a.perEmpty(n)
 	return c
 }
@@ -185,7 +182,7 @@ func (a *audit) perEmpty(n engine.Node) int64 {
 		most = min(most, a.sets(n.Devices, count))
 	}
 	if fussy := a.pod.GPU.Clique == engine.Require || a.pod.GPU.NUMA == engine.Require; count > 0 && len(n.Devices) == 0 &&
-		(a.w.picky(a.pod, a.cert.Model) || count > 1 && fussy) {
+		(a.w.picky(a.pod, a.cert.Model) && n.Model != a.cert.Model || count > 1 && fussy) {
 		most = 0
 	}
 	if a.pod.Part != nil {

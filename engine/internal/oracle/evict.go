@@ -262,6 +262,9 @@ func (w *world) leftWhole(plan engine.Plan) error {
 				left++
 			}
 		}
+		if g.Whole && left > 0 {
+			return fmt.Errorf("gang %s is evicted whole or not at all, and is left with %d members", g.Key, left)
+		}
 		if full := after.full(g, g.Group); !full && (left > 0 || g.Core) {
 			return fmt.Errorf("gang %s is left with %d members, under its minimum", g.Key, left)
 		}

@@ -78,7 +78,7 @@ func (w *world) counted(p engine.Pod, n engine.Node, model string) (ways [][]str
 	fussy := count > 1 && (p.GPU.Clique == engine.Require || p.GPU.NUMA == engine.Require)
 	unnamed := len(n.Devices) == 0
 	switch {
-	case !w.fits(p, n), unnamed && count > 0 && (fussy || w.picky(p, model)):
+	case !w.fits(p, n), unnamed && count > 0 && (fussy || w.picky(p, model) && !suits(p, n, model)):
 		return nil
 	case count > 0 && silent > 0 && w.picky(p, model) && some(n.Devices, func(d engine.Device) bool { return d.Model != n.Devices[0].Model }):
 		return nil // the kubelet may give it any of several models
@@ -93,6 +93,11 @@ func (w *world) counted(p engine.Pod, n engine.Node, model string) (ways [][]str
 		}
 	}
 	return ways
+}
+
+// suits says whether what a node without a list of devices has is of the model, and the pod takes it.
+func suits(p engine.Pod, n engine.Node, model string) bool {
+	return n.Model == model && (len(p.GPU.Models) == 0 || slices.Contains(p.GPU.Models, model))
 }
 
 // fits says whether every rule but those of devices lets the pod onto the node.
@@ -290,8 +295,11 @@ func (w *world) home(pods []engine.Pod, level string) (home string) {
 func (w *world) models(g engine.Gang) []string {
 	asking := filter(w.members(g, g.Group), func(p engine.Pod) bool { return len(p.GPU.Models) > 0 && w.hasGPU(p) })
 	for _, p := range w.up(asking) {
-		ids := w.at[p.Key].devices
-		on := filter(w.node[w.at[p.Key].node].Devices, func(d engine.Device) bool { return len(ids) == 0 || slices.Contains(ids, d.ID) })
+		ids, n := w.at[p.Key].devices, w.node[w.at[p.Key].node]
+		if len(n.Devices) == 0 && slices.Contains(p.GPU.Models, n.Model) {
+			return []string{n.Model}
+		}
+		on := filter(n.Devices, func(d engine.Device) bool { return len(ids) == 0 || slices.Contains(ids, d.ID) })
 		if len(on) > 0 && !some(on, func(d engine.Device) bool { return d.Model != on[0].Model }) && slices.Contains(p.GPU.Models, on[0].Model) {
 			return []string{on[0].Model}
 		}

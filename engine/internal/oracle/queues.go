@@ -188,14 +188,21 @@ func (w *world) picky(p engine.Pod, model string) bool {
 	return len(p.GPU.Models) > 0 || model != "" && w.apart(w.gang[p.Gang])
 }
 
+// modelsOn is the GPU models of the node that are known, as often as it has them.
+func modelsOn(n engine.Node) (out []string) {
+	for _, d := range n.Devices {
+		out = append(out, d.Model)
+	}
+	if len(n.Devices) == 0 {
+		out = []string{n.Model}
+	}
+	return slices.DeleteFunc(out, func(m string) bool { return m == "" })
+}
+
 // allModels is the GPU models that nodes have, by name; one "" where none is known.
 func (w *world) allModels() (out []string) {
 	for _, n := range w.Nodes {
-		for _, d := range n.Devices {
-			if d.Model != "" {
-				out = append(out, d.Model)
-			}
-		}
+		out = append(out, modelsOn(n)...)
 	}
 	if len(out) == 0 {
 		return []string{""}
@@ -217,10 +224,7 @@ func (w *world) modelOf(p engine.Pod) string {
 			return all[i].Model
 		}
 	}
-	if len(all) > 0 && !some(all, func(d engine.Device) bool { return d.Model != all[0].Model }) {
-		return all[0].Model
-	}
-	return ""
+	return w.onlyModel(w.node[at.node])
 }
 
 // pledged is what standing holds keep for workloads of the queue, but for this one.
@@ -401,7 +405,10 @@ func (w *world) unused(resource string) (free int64) {
 
 // onlyModel is the model of the node's GPUs where they are all of one, "" otherwise.
 func (w *world) onlyModel(n engine.Node) string {
-	if len(n.Devices) == 0 || some(n.Devices, func(d engine.Device) bool { return d.Model != n.Devices[0].Model }) {
+	if len(n.Devices) == 0 {
+		return n.Model
+	}
+	if some(n.Devices, func(d engine.Device) bool { return d.Model != n.Devices[0].Model }) {
 		return ""
 	}
 	return n.Devices[0].Model

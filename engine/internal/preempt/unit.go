@@ -140,9 +140,11 @@ func (s *Candidates) divide(t *running) {
 // bare says whether nothing about the pod itself keeps it from being evicted.
 func bare(p *cluster.Pod) bool { return p.Evictable && p.Node != "" && p.Host != nil && !p.Leaving() }
 
-// sparesOf lists the members that the gang can lose and still have its minimum: in each leaf those of the last ranks.
+// sparesOf lists the members that the gang can lose and still have its minimum: in each leaf those of the last ranks. A gang that is
+// disrupted whole can lose none.
 func sparesOf(g *cluster.Gang) []*cluster.Pod {
-	if g.Spec == nil || g.Tree == nil {
+	//mutate: evict-whole-gangs -> g.Spec == nil || g.Tree == nil
+	if g.Spec == nil || g.Tree == nil || g.Spec.Whole {
 		return nil
 	}
 	var out []*cluster.Pod
