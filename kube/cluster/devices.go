@@ -324,6 +324,7 @@ func (f *Feed) claimDevices(m *member, v *engine.Pod) (missing []string) {
 	}
 	var asked convert.Asked
 	gpus, parts := int64(0), int64(0)
+	var together []string // claims that it shares with members of its gang
 	for _, named := range claims {
 		key := named.Key
 		c := d.claims[key]
@@ -348,15 +349,24 @@ func (f *Feed) claimDevices(m *member, v *engine.Pod) (missing []string) {
 			}
 			if m.waiting() {
 				v.Nodes = f.reaching(c, v.Nodes)
-				if !resourceclaim.IsReservedForPod(m.pod, c, false) && len(c.Status.ReservedFor) >= resourcev1.ResourceClaimReservedForMaxSize {
+				if !resourceclaim.IsReservedForPod(m.pod, c, true) && len(c.Status.ReservedFor) >= resourcev1.ResourceClaimReservedForMaxSize {
 					missing = append(missing, fmt.Sprintf("resource claim %s is in use by %d pods, as many as can be", key, len(c.Status.ReservedFor)))
 				}
 			}
 		case m.waiting():
-			asked.Add(named.Name, c, func(name string) *resourcev1.DeviceClass { return d.classes[name] })
-			missing = append(missing, f.sharedWith(m, key)...)
+			first, shared := d.firstOf(m, key)
+			if first == m || !shared {
+				asked.Add(named.Name, c, func(name string) *resourcev1.DeviceClass { return d.classes[name] })
+			}
+			if first != m && !shared {
+				missing = append(missing, fmt.Sprintf("resource claim %s gets its devices with pod %s first", key, first.pod.Name))
+			}
+			if shared {
+				together = append(together, key)
+			}
 		}
 	}
+	keepTogether(v, together)
 	if m.waiting() {
 		v.Devices = nil
 		asked.Claims.Counted = stands != nil && len(asked.Claims.Requests) == 0
@@ -402,22 +412,6 @@ func (d *devices) pays(m *member, claim string) bool {
 		}
 	}
 	return true
-}
-
-// sharedWith says for whom the pod waits that has the same claim, which gets its devices with the first of them.
-func (f *Feed) sharedWith(m *member, claim string) []string {
-	first := m
-	//archtest:any-order the first by age and name is looked for
-	for _, o := range f.devices.users[claim] {
-		if o.waiting() && (o.pod.CreationTimestamp.Before(&first.pod.CreationTimestamp) ||
-			o.pod.CreationTimestamp.Equal(&first.pod.CreationTimestamp) && o.key < first.key) {
-			first = o
-		}
-	}
-	if first == m {
-		return nil
-	}
-	return []string{fmt.Sprintf("resource claim %s gets its devices with pod %s first", claim, first.pod.Name)}
 }
 
 // reaching are those of names, of which nil is all nodes, from which the devices of the claim can be reached.
@@ -580,8 +574,10 @@ func (f *Feed) giveDevices() {
 type DeviceWant struct {
 	Pod, Node string
 	UID       string   // the pod's
+	Group     string   // the UID of its PodGroup; "": none
 	Claims    []string // keys
-	Devices   []string // that those without have to get, by DeviceID
+	Shared    []string // keys of claims that get their devices with another pod of the start, and are to be reserved for this one too
+	Devices   []string // that those of Claims without have to get, by DeviceID
 
 	Extended *resourcev1.ResourceClaim                 // to be made for it; nil: none
 	Mappings []corev1.ContainerExtendedResourceRequest // which container has which request of it
@@ -595,17 +591,23 @@ func (f *Feed) wantDevices(r *Reservation, at engine.Placement) {
 		return
 	}
 	claims, _ := convert.ResourceClaims(m.pod)
-	w := DeviceWant{Pod: at.Pod, UID: at.UID, Node: at.Node, Devices: at.Devices}
+	w := DeviceWant{Pod: at.Pod, UID: at.UID, Group: f.groupUID(m), Node: at.Node, Devices: at.Devices}
 	if n := f.nodes.given[at.Node]; n != nil && len(n.Offers) > 0 {
 		w.Extended, w.Mappings = convert.ExtendedClaim(m.pod, f.classOf)
 	}
 	w.Unmap = w.Extended == nil && m.pod.Status.ExtendedResourceClaimStatus != nil
 	for _, named := range claims {
-		if c := f.devices.claims[named.Key]; c != nil && !resourceclaim.IsReservedForPod(m.pod, c, false) {
+		c := f.devices.claims[named.Key]
+		if c == nil || resourceclaim.IsReservedForPod(m.pod, c, true) {
+			continue
+		}
+		if first, _ := f.devices.firstOf(m, named.Key); first != m && c.Status.Allocation == nil {
+			w.Shared = append(w.Shared, named.Key)
+		} else {
 			w.Claims = append(w.Claims, named.Key)
 		}
 	}
-	if len(w.Claims) > 0 || w.Extended != nil || w.Unmap {
+	if len(w.Claims)+len(w.Shared) > 0 || w.Extended != nil || w.Unmap {
 		r.Devices = append(r.Devices, w)
 	}
 }
@@ -631,32 +633,41 @@ func (f *Feed) Stranded(patience time.Duration) (out []DeviceWant, next time.Tim
 		}
 		delete(d.loose, key)
 		if m := d.onlyUser(key); m != nil && f.storage.preparing[m.key] == nil {
-			out = append(out, DeviceWant{Pod: m.key, UID: string(m.pod.UID), Claims: []string{key}})
+			out = append(out, DeviceWant{Pod: m.key, UID: string(m.pod.UID), Group: f.groupUID(m), Claims: []string{key}})
 		}
 	}
 	return out, next
 }
 
-// onlyUser is the pod of ours that waits and that the claim, which has devices, is reserved for alone; nil: none.
+// onlyUser is the pod of ours that waits and that the claim, which has devices, is reserved for alone; nil: none. Where it is reserved
+// for a PodGroup of which no member has a node, it is the first of them.
 func (d *devices) onlyUser(key string) *member {
 	c := d.claims[key]
 	if c == nil || c.Status.Allocation == nil || len(c.Status.ReservedFor) != 1 {
 		return nil
 	}
-	//archtest:any-order one has the UID
+	var found *member
+	//archtest:any-order one has the UID, or the first by key is looked for
 	for _, m := range d.users[key] {
-		if m.pod.UID == c.Status.ReservedFor[0].UID && m.ours && !m.adopted && m.waiting() {
-			return m
+		switch {
+		case m.bound() || !m.pays():
+			if reservedForGroup(m, c) {
+				return nil
+			}
+		case m.waiting() && (m.pod.UID == c.Status.ReservedFor[0].UID || reservedForGroup(m, c)) && (found == nil || m.key < found.key):
+			found = m
 		}
 	}
-	return nil
+	return found
 }
 
 // DeviceScene is what an allocation is made of.
 type DeviceScene struct {
 	Node    *corev1.Node
 	Pod     *corev1.Pod
-	Claims  []*resourcev1.ResourceClaim // of the want, in its order
+	Claims  []*resourcev1.ResourceClaim                             // of the want, in its order
+	Shared  []*resourcev1.ResourceClaim                             // likewise
+	Users   map[types.UID]resourcev1.ResourceClaimConsumerReference // by claim: whom it is reserved for, the pod or its group
 	Classes []*resourcev1.DeviceClass
 	Slices  []*resourcev1.ResourceSlice // of the node, with no devices but those that are to be had
 }
@@ -670,12 +681,17 @@ func (f *Feed) Scene(w DeviceWant) *DeviceScene {
 		return nil
 	}
 	out := &DeviceScene{Node: n, Pod: m.pod, Classes: slices.Collect(maps.Values(f.devices.classes))}
-	for _, key := range w.Claims {
+	out.Users = f.consumers(m)
+	for _, key := range slices.Concat(w.Claims, w.Shared) {
 		c := f.devices.claims[key]
 		if c == nil || c.DeletionTimestamp != nil {
 			return nil
 		}
-		out.Claims = append(out.Claims, c)
+		if len(out.Claims) < len(w.Claims) {
+			out.Claims = append(out.Claims, c)
+		} else {
+			out.Shared = append(out.Shared, c)
+		}
 	}
 	for _, name := range sortedNames(f.devices.slices[w.Node]) {
 		s := f.devices.slices[w.Node][name].DeepCopy()

@@ -22,7 +22,7 @@ func Pod(p *corev1.Pod, o Options) engine.Pod {
 		Labels:    p.Labels,
 		Gang:      gang,
 		Subgroup:  subgroup,
-		Rank:      rank(p),
+		Rank:      Rank(p),
 		Queue:     asked(&p.ObjectMeta, v1alpha1.KeyQueue),
 		Priority:  schedulinghelper.PodPriority(p),
 		Created:   p.CreationTimestamp.UTC(),
@@ -127,8 +127,8 @@ func spec(p *corev1.Pod, o Options) engine.Spec {
 	return out
 }
 
-// rank is the pod's index in the controller that made it; of a JobSet's pods, that of the Job comes first.
-func rank(p *corev1.Pod) int {
+// Rank is the pod's index in the controller that made it; of a JobSet's pods, that of the Job comes first.
+func Rank(p *corev1.Pod) int {
 	index := func(key string) (int, bool) {
 		n, err := strconv.Atoi(asked(&p.ObjectMeta, key))
 		if err != nil || n < 0 || n > MaxGangSize {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -247,6 +249,81 @@ func TestInstancesOfClaimsCountInQueues(t *testing.T) {
 		want := []string{"FailedScheduling: needs 0.5 nvidia.com/gpu of queue small, which uses 1 of 1"}
 		if diff := cmp.Diff(want, w.said("c")); diff != "" {
 			t.Error(diff)
+		}
+	})
+}
+
+// The members of a gang share one claim: none of them may wait for another to run first, and all are on the node of its devices.
+// Where the PodGroup has the claim it is reserved for the group, however many members there are.
+func TestClaimOfAGang(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		groups bool
+		want   string
+	}{
+		{"of its pods", false, "n2/gpu-0 n2/gpu-1 for g-0 g-1 g-2"},
+		{"of the group", true, "n2/gpu-0 n2/gpu-1 for g"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := group("g", 3)
+				g.UID = "g-uid"
+				claim := "both"
+				if tt.groups {
+					g.Spec.ResourceClaims = []schedulingv1beta1.PodGroupResourceClaim{{Name: "gpus", ResourceClaimName: &claim}}
+				}
+				objects := append(append(gpuNode("n1", 1), gpuNode("n2", 2)...), resourceClaim(claim, 2), g)
+				for i := range 3 {
+					p := withDevices(fmt.Sprint("g-", i), claim)
+					p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &g.Name}
+					objects = append(objects, p)
+				}
+				w := deviceWorld(t, objects...)
+				w.start()
+				w.rest()
+				wantAt(t, w, []string{"n2", "n2", "n2"}, "g-0", "g-1", "g-2")
+				if got := w.held(claim); got != tt.want {
+					t.Errorf("the claim has %s, want %s", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// The bindings of the gang are refused: the devices of its group's claim are given back, and it starts elsewhere.
+func TestClaimOfAGangIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, claim := group("g", 2), "both"
+		g.UID = "g-uid"
+		g.Spec.ResourceClaims = []schedulingv1beta1.PodGroupResourceClaim{{Name: "gpus", ResourceClaimName: &claim}}
+		objects := append(append(gpuNode("n1", 2), gpuNode("n2", 2)...), resourceClaim(claim, 2), g)
+		for i := range 2 {
+			p := withDevices(fmt.Sprint("g-", i), claim)
+			p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &g.Name}
+			objects = append(objects, p)
+		}
+		w := deviceWorld(t, objects...)
+		var mu sync.Mutex
+		first := ""
+		w.deny = func(b *corev1.Binding) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if first == "" {
+				first = b.Target.Name
+			}
+			if b.Target.Name == first {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, b.Name, errors.New("not there"))
+			}
+			return nil
+		}
+		w.start()
+		w.after(10 * time.Minute)
+		at := w.pod("g-0").Spec.NodeName
+		if at == "" || at == first || at != w.pod("g-1").Spec.NodeName {
+			t.Fatalf("on %q and %q after %q refused them", at, w.pod("g-1").Spec.NodeName, first)
+		}
+		if got, want := w.held(claim), fmt.Sprintf("%s/gpu-0 %s/gpu-1 for g", at, at); got != want {
+			t.Errorf("the claim has %s, want %s", got, want)
 		}
 	})
 }

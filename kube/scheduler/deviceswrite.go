@@ -32,7 +32,32 @@ func (v *preparer) allocate(ctx context.Context, p *preparation) *cluster.Failur
 		})
 	}
 	all.Wait()
-	return failed
+	if failed != nil {
+		return failed
+	}
+	for _, w := range p.Devices {
+		if err := v.shareWith(ctx, w); err != nil {
+			return &cluster.Failure{Reason: err.Error(), Blamed: []cluster.Want{{Pod: w.Pod, Node: w.Node}}}
+		}
+	}
+	return nil
+}
+
+// shareWith reserves for the pod the claims that have got their devices with another pod of the start.
+func (v *preparer) shareWith(ctx context.Context, w cluster.DeviceWant) error {
+	if len(w.Shared) == 0 {
+		return nil
+	}
+	scene := v.s.feed.Scene(w)
+	if scene == nil {
+		return fmt.Errorf("pod %s, its node or a claim of it is gone", w.Pod)
+	}
+	for _, c := range scene.Shared {
+		if err := v.reserve(ctx, c, nil, scene.Users[c.UID]); err != nil {
+			return fmt.Errorf("resource claim %s: %w", c.Name, err)
+		}
+	}
+	return nil
 }
 
 func (v *preparer) allocateFor(ctx context.Context, w cluster.DeviceWant) error {
@@ -54,9 +79,12 @@ func (v *preparer) allocateFor(ctx context.Context, w cluster.DeviceWant) error 
 			results[open[i].UID] = &made[i]
 		}
 	}
-	consumer := resourcev1.ResourceClaimConsumerReference{Resource: "pods", Name: scene.Pod.Name, UID: scene.Pod.UID}
 	for _, c := range scene.Claims {
-		if err := v.reserve(ctx, c, results[c.UID], consumer); err != nil {
+		by, named := scene.Users[c.UID]
+		if !named { // one that stands for extended resources
+			by = resourcev1.ResourceClaimConsumerReference{Resource: "pods", Name: scene.Pod.Name, UID: scene.Pod.UID}
+		}
+		if err := v.reserve(ctx, c, results[c.UID], by); err != nil {
 			return fmt.Errorf("resource claim %s: %w", c.Name, err)
 		}
 	}
@@ -97,17 +125,24 @@ func (v *preparer) giveBack(ctx context.Context, p *preparation) {
 		if w.Extended != nil {
 			v.dropExtended(ctx, w)
 		}
-		for _, key := range w.Claims {
+		for _, key := range slices.Concat(w.Claims, w.Shared) {
 			c := v.s.feed.ResourceClaim(key)
 			if c != nil && isExtended(c) {
 				v.dropExtended(ctx, w)
 				continue
 			}
-			if c == nil || !slices.ContainsFunc(c.Status.ReservedFor, func(r resourcev1.ResourceClaimConsumerReference) bool { return string(r.UID) == w.UID }) {
+			group := w.Group
+			if v.s.feed.ClaimInUse(key) {
+				group = "" // others of its group run with it
+			}
+			its := func(r resourcev1.ResourceClaimConsumerReference) bool {
+				return string(r.UID) == w.UID || group != "" && string(r.UID) == group
+			}
+			if c == nil || !slices.ContainsFunc(c.Status.ReservedFor, its) {
 				continue
 			}
 			err := v.editClaim(ctx, c, func(now *resourcev1.ResourceClaim) (bool, error) {
-				left := slices.DeleteFunc(slices.Clone(now.Status.ReservedFor), func(r resourcev1.ResourceClaimConsumerReference) bool { return string(r.UID) == w.UID })
+				left := slices.DeleteFunc(slices.Clone(now.Status.ReservedFor), its)
 				if len(left) == len(now.Status.ReservedFor) {
 					return false, nil
 				}
