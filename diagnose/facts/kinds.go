@@ -54,6 +54,7 @@ type Objects struct {
 	Leases               []*coordinationv1.Lease // but those of nodes
 
 	ResourceSlices         []*resourcev1.ResourceSlice
+	DeviceTaintRules       []*resourcev1.DeviceTaintRule
 	DeviceClasses          []*resourcev1.DeviceClass
 	ResourceClaims         []*resourcev1.ResourceClaim
 	ResourceClaimTemplates []*resourcev1.ResourceClaimTemplate
@@ -188,6 +189,7 @@ var Kinds = []*KindInfo{
 	known("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", true, func(o *Objects) *[]*policyv1.PodDisruptionBudget { return &o.PodDisruptionBudgets }),
 	known("coordination.k8s.io", "v1", "Lease", "leases", true, func(o *Objects) *[]*coordinationv1.Lease { return &o.Leases }),
 	known("resource.k8s.io", "v1", "ResourceSlice", "resourceslices", false, func(o *Objects) *[]*resourcev1.ResourceSlice { return &o.ResourceSlices }),
+	known("resource.k8s.io", "v1", "DeviceTaintRule", "devicetaintrules", false, func(o *Objects) *[]*resourcev1.DeviceTaintRule { return &o.DeviceTaintRules }),
 	known("resource.k8s.io", "v1", "DeviceClass", "deviceclasses", false, func(o *Objects) *[]*resourcev1.DeviceClass { return &o.DeviceClasses }),
 	known("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims", true, func(o *Objects) *[]*resourcev1.ResourceClaim { return &o.ResourceClaims }),
 	known("resource.k8s.io", "v1", "ResourceClaimTemplate", "resourceclaimtemplates", true, func(o *Objects) *[]*resourcev1.ResourceClaimTemplate { return &o.ResourceClaimTemplates }),

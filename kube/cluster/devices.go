@@ -32,9 +32,10 @@ type devices struct {
 	nodes   map[string]string                               // by driver and pool: the node that it is of
 	claims  map[string]*resourcev1.ResourceClaim            // by key
 	classes map[string]*resourcev1.DeviceClass
-	users   map[string]map[string]*member // pods of any scheduler, by claim, then by key
-	extra   map[types.UID]string          // claims that stand for extended resources, by pod
-	loose   map[string]time.Time          // claims with an onlyUser, since when as far as was noticed
+	taints  map[string]*resourcev1.DeviceTaintRule // by name
+	users   map[string]map[string]*member          // pods of any scheduler, by claim, then by key
+	extra   map[types.UID]string                   // claims that stand for extended resources, by pod
+	loose   map[string]time.Time                   // claims with an onlyUser, since when as far as was noticed
 
 	holding map[string]map[string]bool // by node: the claims that hold devices of it
 
@@ -57,7 +58,7 @@ func newDevices(selects Selects, gpu string) *devices {
 	return &devices{
 		selects: selects, gpu: gpu,
 		slices: make(map[string]map[string]*resourcev1.ResourceSlice), offered: make(map[string]convert.Offered), nodes: make(map[string]string),
-		claims: make(map[string]*resourcev1.ResourceClaim), classes: make(map[string]*resourcev1.DeviceClass), users: make(map[string]map[string]*member), extra: make(map[types.UID]string), resources: make(map[string]convert.Selection), loose: make(map[string]time.Time), holding: make(map[string]map[string]bool), met: make(map[string]meeting),
+		claims: make(map[string]*resourcev1.ResourceClaim), classes: make(map[string]*resourcev1.DeviceClass), taints: make(map[string]*resourcev1.DeviceTaintRule), users: make(map[string]map[string]*member), extra: make(map[types.UID]string), resources: make(map[string]convert.Selection), loose: make(map[string]time.Time), holding: make(map[string]map[string]bool), met: make(map[string]meeting),
 		selections: make(map[string]convert.Selection), attributes: make(map[string]bool), pods: make(map[string]bool), stale: make(map[string]bool),
 	}
 }
@@ -207,12 +208,50 @@ func (f *Feed) RemoveSlice(s *resourcev1.ResourceSlice) {
 }
 
 func (d *devices) read(node string) {
-	d.offered[node] = convert.ReadSlices(slices.Collect(maps.Values(d.slices[node])))
+	d.offered[node] = convert.ReadSlices(d.tainted(node))
 	if len(d.slices[node]) == 0 {
 		delete(d.offered, node)
 	}
 	d.stale[node] = true
 	clear(d.met)
+}
+
+// tainted are the slices of the node with the taints that rules put on their devices.
+func (d *devices) tainted(node string) []*resourcev1.ResourceSlice {
+	rules := make([]*resourcev1.DeviceTaintRule, 0, len(d.taints))
+	for _, name := range sortedNames(d.taints) {
+		rules = append(rules, d.taints[name])
+	}
+	var out []*resourcev1.ResourceSlice
+	for _, name := range sortedNames(d.slices[node]) {
+		out = append(out, convert.Tainted(d.slices[node][name], rules))
+	}
+	return out
+}
+
+// SetTaintRule takes in a rule by which devices have a taint.
+func (f *Feed) SetTaintRule(r *resourcev1.DeviceTaintRule) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.devices.taints[r.Name] = r
+	f.devices.taintsMoved()
+	f.out.wake()
+}
+
+// RemoveTaintRule takes it away.
+func (f *Feed) RemoveTaintRule(r *resourcev1.DeviceTaintRule) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.devices.taints, r.Name)
+	f.devices.taintsMoved()
+	f.out.wake()
+}
+
+// taintsMoved reads all devices again: rules come and go when somebody sees to hardware.
+func (d *devices) taintsMoved() {
+	for _, node := range sortedNames(d.slices) {
+		d.read(node)
+	}
 }
 
 // classMoved has every claim looked at: few classes come and go.
@@ -693,8 +732,8 @@ func (f *Feed) Scene(w DeviceWant) *DeviceScene {
 			out.Shared = append(out.Shared, c)
 		}
 	}
-	for _, name := range sortedNames(f.devices.slices[w.Node]) {
-		s := f.devices.slices[w.Node][name].DeepCopy()
+	for _, s := range f.devices.tainted(w.Node) {
+		s = s.DeepCopy()
 		s.Spec.Devices = slices.DeleteFunc(s.Spec.Devices, func(d resourcev1.Device) bool {
 			return !slices.Contains(w.Devices, convert.DeviceID(s.Spec.Driver, s.Spec.Pool.Name, d.Name)) && !admins(out.Claims)
 		})

@@ -194,6 +194,34 @@ type OfferedDevice struct {
 	draws []engine.Draw
 }
 
+// Tainted is the slice with the taints that rules put on its devices; the slice itself where they put none.
+func Tainted(s *resourcev1.ResourceSlice, rules []*resourcev1.DeviceTaintRule) *resourcev1.ResourceSlice {
+	out := s
+	for _, r := range rules {
+		for i := range s.Spec.Devices {
+			if !TaintsDevice(r, s, s.Spec.Devices[i].Name) {
+				continue
+			}
+			if out == s {
+				out = s.DeepCopy()
+			}
+			out.Spec.Devices[i].Taints = append(out.Spec.Devices[i].Taints, r.Spec.Taint)
+		}
+	}
+	return out
+}
+
+// TaintsDevice says whether the rule taints the device of the slice, as upstream selects (k8s.io/dynamic-resource-allocation v0.37.1,
+// resourceslice/tracker): a rule without a selector taints none, and an empty selector all.
+func TaintsDevice(r *resourcev1.DeviceTaintRule, s *resourcev1.ResourceSlice, device string) bool {
+	by := r.Spec.DeviceSelector
+	if by == nil || r.DeletionTimestamp != nil {
+		return false
+	}
+	is := func(want *string, have string) bool { return want == nil || *want == have }
+	return is(by.Driver, s.Spec.Driver) && is(by.Pool, s.Spec.Pool.Name) && is(by.Device, device)
+}
+
 // ReadSlices reads the slices of one node: of each pool the newest generation, if all of it is there.
 func ReadSlices(all []*resourcev1.ResourceSlice) Offered {
 	type pool struct {

@@ -29,7 +29,7 @@ func deviceWorld(t *testing.T, objects ...runtime.Object) *world {
 		Selectors: []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: `device.driver == "gpu.example.com"`}}},
 	}}
 	w := newWorld(t, append(objects, class)...)
-	w.client.Resources = append(w.client.Resources, &metav1.APIResourceList{GroupVersion: "resource.k8s.io/v1", APIResources: []metav1.APIResource{{Kind: "DeviceClass"}}})
+	w.client.Resources = append(w.client.Resources, &metav1.APIResourceList{GroupVersion: "resource.k8s.io/v1", APIResources: []metav1.APIResource{{Kind: "DeviceClass"}, {Kind: "DeviceTaintRule"}}})
 	w.client.PrependReactor("update", "resourceclaims", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		o, _ := meta.Accessor(a.(clienttesting.UpdateAction).GetObject())
 		have, err := w.client.Tracker().Get(a.GetResource(), a.GetNamespace(), o.GetName())
@@ -324,6 +324,28 @@ func TestClaimOfAGangIsGivenBack(t *testing.T) {
 		}
 		if got, want := w.held(claim), fmt.Sprintf("%s/gpu-0 %s/gpu-1 for g", at, at); got != want {
 			t.Errorf("the claim has %s, want %s", got, want)
+		}
+	})
+}
+
+// Somebody taints a device by a rule: no claim gets it that does not tolerate the taint, until the rule is gone.
+func TestDevicesTaintedByARule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		device := "gpu-0"
+		rule := &resourcev1.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{Name: "broken"}, Spec: resourcev1.DeviceTaintRuleSpec{
+			DeviceSelector: &resourcev1.DeviceTaintSelector{Device: &device}, Taint: resourcev1.DeviceTaint{Key: "broken", Effect: resourcev1.DeviceTaintEffectNoExecute},
+		}}
+		tolerant := resourceClaim("tolerant", 1)
+		tolerant.Spec.Devices.Requests[0].Exactly.Tolerations = []resourcev1.DeviceToleration{{Key: "broken", Operator: resourcev1.DeviceTolerationOpExists}}
+		w := deviceWorld(t, append(gpuNode("n1", 2), rule, resourceClaim("two", 2), withDevices("a", "two"), resourceClaim("one", 1), withDevices("b", "one"))...)
+		w.start()
+		wantAt(t, w, []string{"", "n1"}, "a", "b")
+		w.add(tolerant)
+		w.add(withDevices("c", "tolerant"))
+		w.rest()
+		wantAt(t, w, []string{"", "n1", "n1"}, "a", "b", "c")
+		if diff := cmp.Diff([]string{"nothing", "n1/gpu-1 for b", "n1/gpu-0 for c"}, []string{w.held("two"), w.held("one"), w.held("tolerant")}); diff != "" {
+			t.Error(diff)
 		}
 	})
 }

@@ -28,6 +28,10 @@ func (s *scheduler) watch(ctx context.Context) (stop func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("scheduler: watch: %w", err)
 	}
+	taints, err := s.serves(ctx, "resource.k8s.io/v1", "DeviceTaintRule")
+	if err != nil {
+		return nil, fmt.Errorf("scheduler: watch: %w", err)
+	}
 	all := s.factory()
 	var synced []cache.InformerSynced
 	add := func(i cache.SharedIndexInformer, h cache.ResourceEventHandlerFuncs, versioned bool) {
@@ -61,6 +65,9 @@ func (s *scheduler) watch(ctx context.Context) (stop func(), err error) {
 		add(all.Resource().V1().DeviceClasses().Informer(), handler(f.SetDeviceClass, f.RemoveDeviceClass), false)
 		add(all.Resource().V1().ResourceSlices().Informer(), handler(f.SetSlice, f.RemoveSlice), false)
 		add(all.Resource().V1().ResourceClaims().Informer(), handler(f.SetResourceClaim, f.RemoveResourceClaim), false)
+	}
+	if taints {
+		add(all.Resource().V1().DeviceTaintRules().Informer(), handler(f.SetTaintRule, f.RemoveTaintRule), false)
 	}
 	if groups {
 		add(all.Scheduling().V1beta1().PodGroups().Informer(), handler(f.SetGroup, f.RemoveGroup), true)

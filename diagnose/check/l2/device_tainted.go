@@ -48,13 +48,20 @@ func deviceTainted(c *check.Case) []check.Finding {
 func taintedFinding(c *check.Case, a *place.AskAt, tainted []*place.Device) check.Finding {
 	t := place.Repelling(tainted[0], &a.DeviceAsk)
 	text := taintWords(t)
+	rules := place.TaintRules(c.Facts, tainted...)
 	f := check.Finding{
-		Fit: true, Probe: &edit.Edit{Side: edit.Cluster, Text: "take the taints off the devices", Set: untainted(tainted)},
+		Fit: true, Probe: &edit.Edit{Side: edit.Cluster, Text: "take the taints off the devices", Set: untainted(tainted), Gone: rules},
 		Message: fmt.Sprintf("claim %s asks for devices of class %s; %s %s free and would do, but for the taint %s, as of device %s", a.Claim.Name, a.Class,
 			wording.Number(len(tainted), "device"), wording.InNumber(len(tainted), "is", "are"), text, tainted[0].ID()),
 	}
 	for _, v := range tainted[:min(len(tainted), 3)] {
+		if len(place.TaintRules(c.Facts, v)) > 0 {
+			continue
+		}
 		f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(v.Slice).In(), Field: fmt.Sprintf("spec.devices[name=%q].taints", v.Name), Value: taintWords(place.Repelling(v, &a.DeviceAsk))})
+	}
+	for _, r := range rules {
+		f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(r).In(), Field: "spec.taint", Value: taintWords(r.(*resourcev1.DeviceTaintRule).Spec.Taint)})
 	}
 	if gpustack.DeviceHealthTaint(t.Key) {
 		return f
@@ -63,6 +70,12 @@ func taintedFinding(c *check.Case, a *place.AskAt, tainted []*place.Device) chec
 	if e, ok := place.Rewrite(c, a, fmt.Sprintf("tolerate the taint %s in claim %s", text, a.Claim.Name), op); ok && len(a.Tolerations()) == 0 {
 		e.Cost, e.Assumes = edit.CostConsent, "who tainted the devices lets the pod have them"
 		f.Edits = []edit.Edit{e}
+	}
+	if len(rules) == 1 {
+		f.Edits = append(f.Edits, edit.Edit{
+			Side: edit.Cluster, Text: "delete DeviceTaintRule " + rules[0].GetName(), Command: "kubectl delete devicetaintrule " + rules[0].GetName(), Gone: rules,
+			Cost: edit.CostConsent, Assumes: "the devices that the rule keeps from use are fit for it again",
+		})
 	}
 	return f
 }

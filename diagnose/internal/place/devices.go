@@ -14,6 +14,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
+	"github.com/berth-dev/berth/kube/convert"
 )
 
 // Device is one that a driver offers.
@@ -43,20 +44,24 @@ func OffersOf(f *facts.Facts) *Devices {
 
 func readDevices(f *facts.Facts) *Devices {
 	d := &Devices{f: f, onNode: make(map[string][]*Device)}
+	offered := make([]*resourcev1.ResourceSlice, len(f.ResourceSlices))
+	for i, s := range f.ResourceSlices {
+		offered[i] = convert.Tainted(s, f.DeviceTaintRules)
+	}
 	if f.NewAllocator != nil {
-		d.allocates = f.NewAllocator(f.ResourceSlices, f.DeviceClasses, f.ResourceClaims)
+		d.allocates = f.NewAllocator(offered, f.DeviceClasses, f.ResourceClaims)
 	}
 	newest, slicesOf := make(map[string]int64), make(map[string]int64)
-	for _, s := range f.ResourceSlices {
+	for _, s := range offered {
 		pool := s.Spec.Driver + "/" + s.Spec.Pool.Name
 		newest[pool] = max(newest[pool], s.Spec.Pool.Generation)
 	}
-	for _, s := range f.ResourceSlices {
+	for _, s := range offered {
 		if pool := s.Spec.Driver + "/" + s.Spec.Pool.Name; s.Spec.Pool.Generation == newest[pool] {
 			slicesOf[pool]++
 		}
 	}
-	for _, s := range f.ResourceSlices {
+	for _, s := range offered {
 		pool := s.Spec.Driver + "/" + s.Spec.Pool.Name
 		if s.Spec.Pool.Generation != newest[pool] {
 			continue
@@ -103,6 +108,16 @@ func (d *Devices) allocated() {
 			v.Holder = claim
 		}
 	}
+}
+
+// TaintRules are the rules by which one of the devices has a taint.
+func TaintRules(f *facts.Facts, devices ...*Device) (out []facts.Object) {
+	for _, r := range f.DeviceTaintRules {
+		if slices.ContainsFunc(devices, func(v *Device) bool { return convert.TaintsDevice(r, v.Slice, v.Name) }) {
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 // reach are the devices that a pod on the node could have.
