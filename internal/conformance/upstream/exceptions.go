@@ -17,13 +17,21 @@ var exceptions = []exception{
 	{"volumescheduling.TestPVAffinityConflict", "volume_binding_test.go:689", "asserts upstream's words in the condition; ours count the nodes that each rule excludes"},
 	{tas + "GangPolicy/gang_schedules_on_a_single_rack,_choosing_placement_with_highest_allocation_percentage_(default_placement_scoring_algorithm)_with_pre-existing_pods_in_cluster_(CPG:_false)", "tas_test.go:405", otherRack},
 	{tas + "GangPolicy/gang_schedules_on_a_single_rack,_choosing_placement_with_highest_allocation_percentage_(default_placement_scoring_algorithm)_with_pre-existing_pods_in_cluster_(CPG:_true)", "tas_test.go:405", otherRack},
-	{misc + "TestDisablePreemption/pod_preemption_will_not_happen_(Async_preemption_enabled:_true)", "miscpreemption_test.go:154", noSwitch},
-	{misc + "TestDisablePreemption/pod_preemption_will_not_happen_(Async_preemption_enabled:_false)", "miscpreemption_test.go:154", noSwitch},
 	{misc + fewerViolations + "true,_ClearingNominatedNodeNameAfterBinding:_true)", "miscpreemption_test.go:724", leastLost},
 	{misc + fewerViolations + "true,_ClearingNominatedNodeNameAfterBinding:_false)", "miscpreemption_test.go:724", leastLost},
 	{misc + fewerViolations + "false,_ClearingNominatedNodeNameAfterBinding:_true)", "miscpreemption_test.go:724", leastLost},
 	{misc + fewerViolations + "false,_ClearingNominatedNodeNameAfterBinding:_false)", "miscpreemption_test.go:724", leastLost},
 	{"scheduler/preemption/podgroup.TestPodGroupPreemptionStatus", "podgrouppreemption_test.go:1376", "a gang for which room is made waits with reason MakingRoom: no autoscaler should act; and the test asserts upstream's words"},
+	{tas + "GangPolicy/gang_uses_pod_group_preemption_when_resources_are_consumed_by_lower_priority_existing_pods_(CPG:_false)", "tas_test.go:209", fewestVictims},
+	{tas + "GangPolicy/gang_uses_pod_group_preemption_when_resources_are_consumed_by_lower_priority_existing_pods_(CPG:_true)", "tas_test.go:209", fewestVictims},
+	{tas + "GangPolicy/gang_uses_preemption_and_schedules_on_a_single_rack,_choosing_placement_with_the_highest_score_(CPG:_false)", "tas_test.go:249", otherVictim},
+	{tas + "GangPolicy/gang_uses_preemption_and_schedules_on_a_single_rack,_choosing_placement_with_the_highest_score_(CPG:_true)", "tas_test.go:249", otherVictim},
+	{tas + "GangPolicy/gang_uses_preemption_and_schedules_on_a_single_rack,_choosing_placement_with_highest_allocation_percentage_with_pre-existing_pods_in_cluster_(CPG:_false)", "tas_test.go:302", otherVictim},
+	{tas + "GangPolicy/gang_uses_preemption_and_schedules_on_a_single_rack,_choosing_placement_with_highest_allocation_percentage_with_pre-existing_pods_in_cluster_(CPG:_true)", "tas_test.go:302", otherVictim},
+	{tas + "GangPolicy/gang_with_minCount_<_pod_count_schedules_on_a_single_rack_without_preemption,_additional_pod_triggers_preemption_on_the_same_rack_(CPG:_false)", "tas_test.go:792", growsInRoom},
+	{tas + "GangPolicy/gang_with_minCount_<_pod_count_schedules_on_a_single_rack_without_preemption,_additional_pod_triggers_preemption_on_the_same_rack_(CPG:_true)", "tas_test.go:792", growsInRoom},
+	{"dra/ga.TestDRA/GA/PrioritizedList", "prioritizedlist.go:70", "asserts all of upstream's words in the condition; ours begin alike and count the nodes that each rule excludes"},
+	{"dra/default.TestDRA/default/FilterTimeout/enabled", "core.go:257", "sets a time limit in the configuration of the stock scheduler's plugin; Berth bounds its search by steps"},
 }
 
 // What the cases of preemption have in common.
@@ -38,7 +46,9 @@ const tas = "scheduler/podgroup/topology_aware_scheduling.TestTopologyAwareSched
 // Reasons that several cases share.
 const (
 	claimsNotReady = "a pod whose claims are missing, unbound or in use waits with reason ClaimsNotReady: Unschedulable is for where an autoscaler should act"
-	noSwitch       = "switches preemption off in the stock scheduler's configuration; Berth has no switch for all pods: one that should evict nobody has preemptionPolicy Never"
 	leastLost      = "of the sets of victims within all budgets ours is the one whose work costs least to lose, here two pods; upstream's the one whose highest priority is lowest, here three"
+	fewestVictims  = "of two victims one makes room enough, and only that one is evicted; upstream evicts both"
+	otherVictim    = "of two racks that one victim frees ours is another than upstream's, which is the one with the higher score"
+	growsInRoom    = "a member above the minimum starts where there is room, and nobody is evicted for it; upstream's evicts"
 	otherRack      = "of the racks that hold the gang ours is the one with the least room to spare, in pods; upstream's the one with the largest share of cpu and memory taken"
 )

@@ -55,11 +55,13 @@ func (r *report) add(t test, got outcomes, exceptions []exception) {
 	r.lines = append(r.lines, l)
 }
 
-// leaves are the test's cases, or the test itself where it has none, sorted.
+// leaves are the test's cases that have no cases of their own, or the test itself where it has none, sorted.
 func leaves(t test, got outcomes) []string {
 	var out []string
-	for _, key := range slices.Sorted(maps.Keys(got)) {
-		if strings.HasPrefix(key, t.key()+"/") && got[key] != "SKIP" {
+	all := slices.Sorted(maps.Keys(got))
+	for _, key := range all {
+		inner := slices.ContainsFunc(all, func(k string) bool { return strings.HasPrefix(k, key+"/") })
+		if strings.HasPrefix(key, t.key()+"/") && !inner && got[key] != "SKIP" {
 			out = append(out, key)
 		}
 	}

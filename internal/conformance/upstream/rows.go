@@ -50,6 +50,8 @@ var tests = []test{
 	{76, "a gang's condition when it preempts", "scheduler/preemption/podgroup", "TestPodGroupPreemptionStatus", "podgrouppreemption_test.go:1312"},
 	{81, "gangs in one topology domain", "scheduler/podgroup/topology_aware_scheduling", "TestTopologyAwareSchedulingWithGangPolicy", "tas_test.go:87"},
 	{81, "gangs in one topology domain", "scheduler/podgroup/topology_aware_scheduling", "TestTopologyAwareSchedulingWithBasicPolicy", "tas_test.go:919"},
+	{86, "claims, their devices and classes, with what Kubernetes guarantees (with 87 to 97)", "dra/ga", "TestDRA", "ga_test.go:25"},
+	{86, "the same, with the gates as a cluster has them by default", "dra/default", "TestDRA", "default_test.go:25"},
 }
 
 // deferred are cases of these tests that are about what does not exist yet. They are not run, and not counted.
@@ -60,15 +62,16 @@ type deferred struct {
 }
 
 var later = []deferred{
-	{"scheduler/podgroup", "TestPodGroupScheduling", "preemption", "preemption"},
-	{"scheduler/podgroup/topology_aware_scheduling", "TestTopologyAwareSchedulingWithGangPolicy", "preemption", "preemption"},
+	{"dra/ga", "TestDRA", ".*/ShareResourceClaimSequentially", severalNodes},
 }
+
+const severalNodes = "devices that several nodes reach"
 
 // absent are the rows of class A of which nothing exists yet.
 var absent = []struct {
 	rows, semantic, upstream, why string
 }{
 	{"83", "composite pod groups (alpha)", "scheduler/podgroup/cpg_test.go:77; topology_aware_scheduling/cpg_tas_test.go:104", "only PodGroups are read: see below"},
-	{"86-97", "dynamic resource allocation", "dra", "decided (ADR 53); not run to the end here yet"},
+	{"86-97", "resource claims with every gate on, alpha ones too", "dra/all", "not run to the end here yet"},
 	{"19, 41, 58, 100", "what the API server alone decides", "pods/pods_test.go:52,1208,1808; quota/quota_test.go:62", "these tests start no scheduler: they say nothing about one"},
 }
