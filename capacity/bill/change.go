@@ -91,7 +91,7 @@ func (b *Book) setNode(v *engine.Node) {
 
 // paysBy is what decides who pays for a node.
 func paysBy(n *engine.Node) []string {
-	keys := append([]string{labelZone, labelType, labelBerthPool, labelCapacityType}, reservationLabels[:]...)
+	keys := append([]string{labelZone, labelType, labelBerthPool, labelCapacityType, labelLaunchedAs}, reservationLabels[:]...)
 	for i, key := range keys {
 		keys[i] = n.Labels[key]
 	}

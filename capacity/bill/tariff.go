@@ -51,6 +51,7 @@ const (
 	labelType         = "node.kubernetes.io/instance-type"
 	labelBerthPool    = v1alpha1.LabelPool
 	labelCapacityType = "karpenter.sh/capacity-type"
+	labelLaunchedAs   = v1alpha1.LabelCapacityType
 )
 
 var reservationLabels = [...]string{"karpenter.k8s.aws/capacity-reservation-id", "cloud.google.com/reservation-name"}
@@ -67,7 +68,7 @@ func (t *Tariff) payer(r *Reservation, labels map[string]string) int {
 	switch {
 	case named != "" && (named == r.ID || named == r.Name || strings.HasSuffix(r.ID, "/"+named)):
 		return 1
-	case ofBerth && slices.Contains(pool.Reservations, r.Name):
+	case ofBerth && (labels[labelLaunchedAs] == "" || labels[labelLaunchedAs] == string(v1alpha1.CapacityReserved)) && slices.Contains(pool.Reservations, r.Name):
 		return 2
 	case r.Open && !ofBerth && named == "" && labels[labelCapacityType] == "" && labels[labelType] == r.InstanceType &&
 		(r.Zone == "" || labels[labelZone] == "" || labels[labelZone] == r.Zone):

@@ -290,3 +290,121 @@ func TestHolders(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// launching is a pool that launches from the reservation, and Machines of it in each state of their life.
+const launching = `
+apiVersion: berth.dev/v1alpha1
+kind: Pool
+metadata: {name: h200}
+spec:
+  gpus: [{model: H200, count: 8}]
+  topology: {region: r}
+  reservations: [block]
+  price: {perInstanceHour: "80"}
+  launch: {from: [reserved, on-demand], zones: [b, a]}
+---
+apiVersion: berth.dev/v1alpha1
+kind: Machine
+metadata: {name: asked, creationTimestamp: "2026-11-17T05:59:00Z"}
+spec: {pool: h200, index: 0, zone: a, capacityType: reserved, reservation: block, for: team/gang}
+---
+apiVersion: berth.dev/v1alpha1
+kind: Machine
+metadata: {name: coming, creationTimestamp: "2026-11-17T05:58:00Z"}
+spec: {pool: h200, index: 1, zone: a, capacityType: reserved, reservation: block, for: team/gang}
+status: {phase: Launched, launchedAt: "2026-11-17T05:58:30.000000Z"}
+---
+apiVersion: berth.dev/v1alpha1
+kind: Machine
+metadata: {name: late, creationTimestamp: "2026-11-17T05:20:00Z"}
+spec: {pool: h200, index: 2, zone: a, capacityType: reserved, reservation: block, for: team/gang}
+status: {phase: Launched, launchedAt: "2026-11-17T05:20:30.000000Z"}
+---
+apiVersion: berth.dev/v1alpha1
+kind: Machine
+metadata: {name: refused, creationTimestamp: "2026-11-17T05:59:00Z"}
+spec: {pool: h200, index: 3, zone: a, capacityType: reserved, reservation: block, for: team/gang}
+status: {phase: Failed, error: InsufficientInstanceCapacity}
+---
+apiVersion: berth.dev/v1alpha1
+kind: Machine
+metadata: {name: bought, creationTimestamp: "2026-11-17T05:58:00Z"}
+spec: {pool: h200, index: 4, zone: b, capacityType: on-demand, for: team/gang}
+status: {phase: Launched, launchedAt: "2026-11-17T05:58:30.000000Z"}
+---
+apiVersion: berth.dev/v1alpha1
+kind: Machine
+metadata: {name: wanted, creationTimestamp: "2026-11-17T05:59:00Z"}
+spec: {pool: h200, index: 5, zone: b, capacityType: on-demand, for: team/gang}
+---
+apiVersion: berth.dev/v1alpha1
+kind: Machine
+metadata: {name: node, creationTimestamp: "2026-11-17T05:00:00Z"}
+spec: {pool: h200, index: 6, zone: a, capacityType: on-demand, for: team/gang}
+status: {phase: Launched, launchedAt: "2026-11-17T05:00:30.000000Z"}
+`
+
+// TestMachines counts Machines that are no node yet, joined to their reservation by what was asked for: a machine on demand is not the
+// reservation's, though its pool draws on it and has room in it.
+func TestMachines(t *testing.T) {
+	f := &facts.Facts{At: now}
+	f.Nodes = []*corev1.Node{node("node", 8, 8, labelled(v1alpha1.LabelPool, "h200"), labelled(corev1.LabelTopologyZone, "a"))}
+	foreign(t, f, reserved+"\n---"+launching)
+	r := join.Of(join.Input{Facts: f})
+	want := []string{
+		"schedulable idle none 8 80.00 USD",
+		"launched node-coming none 8 80.00 USD",
+		"block paid node-coming none 8 63.296 USD",
+		"block paid not-requested capacity 8 63.296 USD",
+		"block launched machine-never-registered platform 8 63.296 USD",
+		"block launched node-coming none 8 63.296 USD",
+	}
+	if diff := cmp.Diff(want, shown(t, r)); diff != "" {
+		t.Error(diff)
+	}
+	if got := r.Said["block/berth://coming"].Message; got != "machine coming is launched for team/gang and has not become a node yet" {
+		t.Error(got)
+	}
+}
+
+// TestSelectedNodes are nodes that others make: the Pool that selects them has the price and the reservations, and needs no hardware.
+func TestSelectedNodes(t *testing.T) {
+	f := &facts.Facts{At: now}
+	in := labelled(corev1.LabelTopologyZone, "a")
+	f.Nodes = []*corev1.Node{
+		node("one", 8, 8, in, labelled("karpenter.sh/nodepool", "gpu"), labelled("karpenter.sh/capacity-type", "reserved")),
+		node("two", 8, 8, in, labelled("karpenter.sh/nodepool", "gpu"), labelled("karpenter.sh/capacity-type", "on-demand")),
+		node("four", 4, 4, in, labelled("team", "vision"), labelled("nvidia.com/gpu.count", "4")),
+		node("eight", 8, 8, in, labelled("team", "vision")),
+		node("other", 8, 8, in),
+	}
+	foreign(t, f, reserved+`
+---
+apiVersion: berth.dev/v1alpha1
+kind: Pool
+metadata: {name: karpenter}
+spec: {selects: {nodePool: gpu}, reservations: [block], price: {perInstanceHour: "80"}}
+---
+apiVersion: berth.dev/v1alpha1
+kind: Pool
+metadata: {name: vision}
+spec: {selects: {labels: {team: vision}}, reservations: [block]}
+---
+apiVersion: karpenter.sh/v1
+kind: NodeClaim
+metadata: {name: late, creationTimestamp: "2026-11-17T05:00:00Z", labels: {karpenter.sh/nodepool: gpu, karpenter.sh/capacity-type: reserved, topology.kubernetes.io/zone: a}}
+status: {providerID: "aws:///late", capacity: {nvidia.com/gpu: "8"}, conditions: [{type: Launched, status: "True", lastTransitionTime: "2026-11-17T05:01:00Z"}]}
+`)
+	got := make(map[string]int)
+	r := join.Of(join.Input{Facts: f})
+	for _, g := range r.GPUs {
+		got[fmt.Sprintf("%s %s %s %t", g.Reservation, g.Pool, g.Stage, g.Price.Known)]++
+	}
+	want := map[string]int{
+		"block karpenter schedulable true": 8, "block karpenter launched true": 8, "block vision schedulable true": 8, "block karpenter paid true": 8,
+		" karpenter schedulable true": 8, " vision schedulable false": 4, "  schedulable false": 8,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

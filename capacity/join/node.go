@@ -81,6 +81,13 @@ func (w *world) unregistered(m *machine) place {
 	if m.berth != nil && m.berth.Spec.Boot.Register != nil && m.berth.Spec.Boot.Register.Duration > registration {
 		late = true // and its boot profile says that it will be
 	}
+	if l := m.asked; l != nil && l.Status.Phase == "" {
+		return place{stage: capacity.Paid, cause: "node-coming", since: m.since, said: Said{Message: fmt.Sprintf("machine %s is asked of the provider for %s, which has not answered", l.Name, l.Spec.For)}}
+	}
+	if m.asked != nil && m.berth.Spec.Launch != nil && m.berth.Spec.Launch.ReadyWithin != nil {
+		p.said.Message = fmt.Sprintf("machine %s is launched for %s and has not become a node yet", m.asked.Name, m.asked.Spec.For)
+		late = w.facts.At.Sub(m.since) > m.berth.Spec.Launch.ReadyWithin.Duration
+	}
 	if late {
 		p.cause = "machine-never-registered"
 		p.said.Message = fmt.Sprintf("machine %s was launched %s ago and has not become a node", m.name, rough(w.facts.At.Sub(m.since)))

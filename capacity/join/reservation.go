@@ -78,7 +78,7 @@ func (w *world) assign() {
 	rules := []func(*reservation, *machine) bool{
 		func(r *reservation, m *machine) bool { return r.named(m.reserved) },
 		func(r *reservation, m *machine) bool {
-			return m.berth != nil && slices.Contains(m.berth.Spec.Reservations, r.Name) && r.sameZone(m.zone) && r.sameType(m)
+			return m.berth != nil && m.mayBeReserved() && slices.Contains(m.berth.Spec.Reservations, r.Name) && r.sameZone(m.zone) && r.sameType(m)
 		},
 		func(r *reservation, m *machine) bool {
 			return r.spec.Match == v1alpha1.MatchOpen && m.berth == nil && m.capacity == "" && m.reserved == "" && m.kind == r.spec.InstanceType && r.sameZone(m.zone)
@@ -103,6 +103,11 @@ func (w *world) assign() {
 			}
 		}
 	}
+}
+
+// mayBeReserved says that nothing is known of the machine that speaks against a reservation of its pool paying for it.
+func (m *machine) mayBeReserved() bool {
+	return m.reserved == "" && (m.capacity == "" || m.capacity == karpenter.Reserved)
 }
 
 // inOrder are the reservations as the machine's pool draws on them; all by name where it does not say.
@@ -137,6 +142,9 @@ func (r *reservation) sameType(m *machine) bool {
 	}
 	if m.berth == nil {
 		return true
+	}
+	if m.berth.Spec.Selects != nil {
+		return m.gpus == 0 || m.gpus == int(r.spec.GPUs.Count)
 	}
 	return r.spec.LikePool(m.berth)
 }
@@ -216,7 +224,7 @@ func (w *world) whyNotLaunched(r *reservation) (cause, pool string, said Said) {
 			continue
 		}
 		drawn = append(drawn, name)
-		zone, same := r.sameZone(p.Spec.Topology.Zone), r.spec.LikePool(p)
+		zone, same := r.spec.Within(p), r.spec.Suits(p)
 		if zone {
 			near = append(near, name)
 		}
@@ -253,7 +261,7 @@ func (w *world) whyNotLaunched(r *reservation) (cause, pool string, said Said) {
 	case len(drawn) > 0:
 		pool = drawn[0]
 		said = Said{Message: fmt.Sprintf("reservation %s is in zone %s, and pool %s is not", r.Name, r.spec.Zone, pool), Fix: "have a pool in zone " + r.spec.Zone + " draw on the reservation"}
-		if p := w.pools[pool]; p != nil {
+		if p := w.pools[pool]; p != nil && p.Spec.Launch == nil {
 			said.Message = fmt.Sprintf("reservation %s is in zone %s, and pool %s is in zone %s", r.Name, r.spec.Zone, pool, p.Spec.Topology.Zone)
 		}
 		return wrongZone, pool, said
@@ -273,7 +281,7 @@ func (w *world) whyNotLaunched(r *reservation) (cause, pool string, said Said) {
 // couldDraw is the first pool whose machines are what was reserved, where they were; "": none.
 func (w *world) couldDraw(r *reservation) string {
 	for _, name := range sortedNames(w.pools) {
-		if p := w.pools[name]; r.spec.LikePool(p) && r.sameZone(p.Spec.Topology.Zone) {
+		if p := w.pools[name]; r.spec.LikePool(p) && r.spec.Within(p) {
 			return name
 		}
 	}

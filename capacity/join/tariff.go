@@ -32,7 +32,7 @@ func TariffOf(f *facts.Facts) bill.Tariff {
 		x := bill.Pool{GPUs: p.GPUsPerNode(), Price: billPrice(p.Spec.Price)}
 		for _, want := range p.Spec.Reservations {
 			i := slices.IndexFunc(w.reservations, func(r reservation) bool { return r.Name == want })
-			if i >= 0 && w.reservations[i].sameZone(p.Spec.Topology.Zone) && w.reservations[i].spec.LikePool(p) {
+			if i >= 0 && w.reservations[i].spec.Within(p) && w.reservations[i].spec.Suits(p) {
 				x.Reservations = append(x.Reservations, want)
 			}
 		}

@@ -22,6 +22,7 @@ import (
 // Kinds of facts that are read here.
 const (
 	reservationKind = "Reservation.berth.dev"
+	machineKind     = "Machine.berth.dev"
 	claimKind       = "NodeClaim.karpenter.sh"
 	nodePoolKind    = "NodePool.karpenter.sh"
 )
@@ -40,6 +41,8 @@ type world struct {
 	facts        *facts.Facts
 	stack        *gpustack.Stack
 	pools        map[string]*v1alpha1.Pool
+	selecting    []*v1alpha1.Pool             // those of nodes that others make, by name
+	asked        map[string]*v1alpha1.Machine // what was asked of a provider, by name, which is also the node's
 	nodePools    []*karpenter.Pool
 	machines     []*machine // by name
 	reservations []reservation
@@ -54,12 +57,13 @@ type machine struct {
 	name     string // its provider's id, else its node's or claim's name
 	node     *corev1.Node
 	claim    *unstructured.Unstructured
+	asked    *v1alpha1.Machine // that Berth launched; nil: nobody did, or another
 	pool     string
 	berth    *v1alpha1.Pool // nil: not of Berth's
 	zone     string
 	kind     string // instance type; "": not known
-	capacity string // Karpenter's capacity type; "": not Karpenter's
-	reserved string // the reservation's id, as its labels say; "": they do not
+	capacity string // reserved, on-demand or spot; "": nobody tells
+	reserved string // the reservation's id or name, as its labels or its Machine say; "": they do not
 	gpus     int
 	since    time.Time // launched
 	paidBy   *reservation
@@ -67,7 +71,7 @@ type machine struct {
 
 func newWorld(in Input) *world {
 	f := in.Facts
-	w := &world{facts: f, stack: gpustack.Of(f), pools: make(map[string]*v1alpha1.Pool), devices: doctor.Devices(f), uses: make(map[string][]doctor.Use), measured: in.Uses != nil}
+	w := &world{facts: f, stack: gpustack.Of(f), pools: make(map[string]*v1alpha1.Pool), asked: make(map[string]*v1alpha1.Machine), devices: doctor.Devices(f), uses: make(map[string][]doctor.Use), measured: in.Uses != nil}
 	for _, u := range in.Uses {
 		w.uses[u.Node] = append(w.uses[u.Node], u)
 	}
@@ -76,6 +80,17 @@ func newWorld(in Input) *world {
 		if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, p) == nil {
 			v1alpha1.Default(p)
 			w.pools[p.Name] = p
+		}
+	}
+	for _, name := range sortedNames(w.pools) {
+		if w.pools[name].Spec.Selects != nil {
+			w.selecting = append(w.selecting, w.pools[name])
+		}
+	}
+	for _, u := range f.Foreign[machineKind] {
+		m := &v1alpha1.Machine{}
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, m) == nil {
+			w.asked[m.Name] = m
 		}
 	}
 	w.nodePools = karpenter.ReadPools(f.Foreign[nodePoolKind], f.Foreign[claimKind], f.Nodes, func(kind, name string) *unstructured.Unstructured {
@@ -88,7 +103,7 @@ func newWorld(in Input) *world {
 	return w
 }
 
-// findMachines finds every machine with GPUs once: nodes, NodeClaims without one, and machines of pools without one.
+// findMachines finds every machine with GPUs once: nodes, NodeClaims without one, Machines without one, and machines of pools without one.
 func (w *world) findMachines() {
 	byID, claims := make(map[string]bool), make(map[string]*unstructured.Unstructured)
 	for _, c := range w.facts.Foreign[claimKind] {
@@ -115,11 +130,12 @@ func (w *world) findMachines() {
 		if id != "" && byID[id] || named[dialect.Text(c.Object, "status", "nodeName")] {
 			continue
 		}
-		if m := ofClaim(c, id); m.gpus > 0 && id != "" {
+		if m := w.ofClaim(c, id); m.gpus > 0 && id != "" {
 			byID[id] = true
 			w.machines = append(w.machines, m)
 		}
 	}
+	w.ofAsked(named)
 	w.ofPools(named)
 	slices.SortStableFunc(w.machines, func(a, b *machine) int { return strings.Compare(a.name, b.name) })
 }
@@ -134,9 +150,58 @@ func (w *world) ofNode(n *corev1.Node, claim *unstructured.Unstructured) *machin
 			m.pool = n.Labels[key]
 		}
 	}
-	m.berth = w.pools[n.Labels[v1alpha1.LabelPool]]
+	if m.berth = w.poolOf(n.Labels); m.berth != nil {
+		m.pool = m.berth.Name
+	}
+	m.launchedAs(w.asked[n.Name])
 	m.gpus = w.gpusOf(n)
 	return m
+}
+
+// poolOf is the Pool of a node or NodeClaim with the labels: the one that they name, else the first that selects it; nil: none.
+func (w *world) poolOf(labels map[string]string) *v1alpha1.Pool {
+	if p := w.pools[labels[v1alpha1.LabelPool]]; p != nil {
+		return p
+	}
+	for _, p := range w.selecting {
+		if p.Spec.Selects.Matches(labels) {
+			return p
+		}
+	}
+	return nil
+}
+
+// launchedAs has the machine be what Berth asked for: that says how it is paid for.
+func (m *machine) launchedAs(asked *v1alpha1.Machine) {
+	if asked == nil || m.berth == nil || asked.Spec.Pool != m.berth.Name {
+		return
+	}
+	m.asked, m.capacity, m.reserved = asked, string(asked.Spec.CapacityType), asked.Spec.Reservation
+	if at := asked.Status.LaunchedAt; at != nil {
+		m.since = at.Time
+	}
+}
+
+// ofAsked adds the Machines that are no node yet. What its provider refused nobody has, and what it has not answered is paid for only by
+// a reservation.
+func (w *world) ofAsked(named map[string]bool) {
+	for _, name := range sortedNames(w.asked) {
+		a := w.asked[name]
+		p := w.pools[a.Spec.Pool]
+		if named[name] || p == nil || a.Status.Phase == v1alpha1.MachineFailed || len(w.machines) >= mostMachines {
+			continue
+		}
+		if a.Status.Phase == "" && a.Spec.CapacityType != v1alpha1.CapacityReserved {
+			continue
+		}
+		named[name] = true
+		m := &machine{
+			name: "berth://" + name, pool: p.Name, berth: p, zone: cmp.Or(a.Spec.Zone, p.Spec.Topology.Zone), kind: p.Spec.Labels[corev1.LabelInstanceTypeStable],
+			gpus: min(p.GPUsPerNode(), mostGPUs), since: a.CreationTimestamp.Time,
+		}
+		m.launchedAs(a)
+		w.machines = append(w.machines, m)
+	}
 }
 
 // gpusOf is how many GPUs the machine of the node has, as whole ones: by its pool or type, its labels, its slices, its capacity.
@@ -167,11 +232,14 @@ func number(s string) (n int64) {
 	return n
 }
 
-func ofClaim(c *unstructured.Unstructured, id string) *machine {
+func (w *world) ofClaim(c *unstructured.Unstructured, id string) *machine {
 	labels := c.GetLabels()
 	m := &machine{
 		name: cmp.Or(id, c.GetName()), claim: c, pool: labels[karpenter.PoolLabel], zone: labels[corev1.LabelTopologyZone], kind: labels[corev1.LabelInstanceTypeStable],
 		capacity: labels[karpenter.CapacityTypeLabel], reserved: labels[karpenter.ReservationLabel], since: c.GetCreationTimestamp().Time,
+	}
+	if m.berth = w.poolOf(labels); m.berth != nil {
+		m.pool = m.berth.Name
 	}
 	if l := dialect.ConditionOf(c, "Launched"); l != nil && !l.At.IsZero() {
 		m.since = l.At
@@ -183,13 +251,7 @@ func ofClaim(c *unstructured.Unstructured, id string) *machine {
 
 // ofPools adds the machines of Berth's fleet that are no node yet.
 func (w *world) ofPools(named map[string]bool) {
-	names := make([]string, 0, len(w.pools))
-	//archtest:any-order sorted below
-	for name := range w.pools {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range sortedNames(w.pools) {
 		p := w.pools[name]
 		if p.Spec.Nodes == nil || p.GPUsPerNode() == 0 || p.DeletionTimestamp != nil {
 			continue

@@ -205,6 +205,7 @@ var Kinds = []*KindInfo{
 	foreign("berth.dev", "v1alpha1", "BerthQueue", "berthqueues", false),
 	foreign("berth.dev", "v1alpha1", "Pool", "pools", false),
 	foreign("berth.dev", "v1alpha1", "Reservation", "reservations", false),
+	foreign("berth.dev", "v1alpha1", "Machine", "machines", false),
 	foreign("kueue.x-k8s.io", "v1beta2", "Workload", "workloads", true),
 	foreign("kueue.x-k8s.io", "v1beta2", "LocalQueue", "localqueues", true),
 	foreign("kueue.x-k8s.io", "v1beta2", "ClusterQueue", "clusterqueues", false),
