@@ -100,7 +100,11 @@ func launched(pools []*v1alpha1.Pool, list []*v1alpha1.Machine, taken []want) (o
 		if like[key] == nil {
 			like[key] = p.InZone(m.Spec.Zone, m.Spec.CapacityType)
 		}
-		out = append(out, want{pool: like[key], index: int(m.Spec.Index), named: m.Name})
+		w := want{pool: like[key], index: int(m.Spec.Index), named: m.Name}
+		if m.Spec.For != m.Spec.Pool {
+			w.whom = m.Spec.For
+		}
+		out = append(out, w)
 	}
 	return out
 }

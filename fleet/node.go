@@ -95,5 +95,8 @@ func newNode(w want, s slot, facts facts, now time.Time) *corev1.Node {
 			Taints:     next.Taints,
 		},
 	}
+	if w.whom != "" {
+		node.Annotations[v1alpha1.KeyLaunchedFor] = w.whom
+	}
 	return publish(node, facts, device.Advertisement{}, now)
 }

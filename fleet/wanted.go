@@ -28,6 +28,7 @@ type want struct {
 	index  int            // which node of the pool, from 0
 	byHand bool           // the node belongs to its author: it is neither made nor deleted here
 	named  string         // of a Machine: its name; "": the pool decides
+	whom   string         // of a Machine: the workload that it was launched for; "": none
 }
 
 func (w want) name() string {

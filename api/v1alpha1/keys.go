@@ -89,6 +89,9 @@ const (
 	// KeyGPUTopology is on a Node: where its GPUs lie, as a JSON list of GPUPlace. The scheduler reads it; on nodes that are
 	// not of the fleet, people write it.
 	KeyGPUTopology = KeyPrefix + "gpu-topology"
+	// KeyLaunchedFor is on a Node: the workload that it was launched for, as namespace/name. The scheduler keeps the node for it
+	// until it has started, or the node is 15 minutes old. Whoever makes nodes may write it.
+	KeyLaunchedFor = KeyPrefix + "launched-for"
 	// KeyDevicePluginResource is on a Node: the resource that a device plugin has registered there.
 	KeyDevicePluginResource = KeyPrefix + "device-plugin-resource"
 	// KeyMIG is on a Node: what MIG has made of its GPUs, as JSON by index.

@@ -101,7 +101,11 @@ func (d *decider) kept() map[string]string {
 			}
 		}
 	}
+	at := d.byNode()
 	for _, h := range d.w.Cluster.Holds {
+		if m := at[h.Node]; m != nil && m.For == h.Gang {
+			continue // held as it was launched for it; whether the gang can be whole is decided here
+		}
 		if d.w.Now.Before(h.Until) {
 			keep(h.Node, h.Gang, d.w.Now)
 		}

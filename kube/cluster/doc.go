@@ -30,6 +30,7 @@
 //	expected      Jobs, the pods that suspended ones will have  Jobs, members, dialects             one of these changes (look)
 //	extended      device classes, who waits for resources      node's allocatable                  a resource is had otherwise (changed)
 //	bookings      booked nodes as last given                   queues, nodes' labels               either changes (stale)
+//	arrivals      nodes that came lately, and for whom         nodes, members that need nodes      a node that came lately changes (stale)
 //	refusals      nodes that refused an owner's pods           told by who binds                   their time is up
 //	runtimes      run times of what succeeded                  members that ended                  never: newer ones displace older
 //	timers        what is to be done at a time                 -                                   -

@@ -34,6 +34,7 @@ type Feed struct {
 	admissions admissions
 	budgets    *budgets
 	bookings   *bookings
+	arrivals   *arrivals
 	rules      *rules
 	extended   *extended
 	devices    *devices
@@ -102,6 +103,7 @@ func New(o Options) *Feed {
 	f.rules = newRules(f.tenancy, f.owners)
 	f.opts.Around = f.rules.around()
 	f.bookings = &bookings{out: f.out}
+	f.arrivals = newArrivals(f.out, f.nodes, f.members, o.Now)
 	f.runtimes = newRuntimes(f.out, o.Now)
 	f.refusals = newRefusals(f.out, f.members, o.Now)
 	return f
@@ -125,6 +127,7 @@ func (f *Feed) Settle() (again time.Time) {
 	f.giveExtended()
 	f.giveDevices()
 	f.bookings.give(f.tenancy.queues, f.nodes)
+	f.arrivals.give()
 	for _, key := range slices.Sorted(maps.Keys(f.gangs.redo)) {
 		f.disown(key)
 		f.gangs.describe(key)

@@ -40,7 +40,9 @@ func (f *Feed) SetNode(n *corev1.Node) {
 	f.nodes.objects[n.Name] = n
 	v := convert.Node(n, f.opts)
 	v.Version <<= VersionBits
-	f.putNode(v)
+	if f.putNode(v) && f.whatIf == nil {
+		f.arrivals.saw(n)
+	}
 }
 
 // tellTopology says what of the node's annotation cannot be read.
@@ -50,8 +52,8 @@ func (f *Feed) tellTopology(n *corev1.Node) {
 	}
 }
 
-// putNode gives the engine a node, with what other objects say of it, unless it has it so.
-func (f *Feed) putNode(v engine.Node) {
+// putNode gives the engine a node, with what other objects say of it, and says that it did: not where the engine has it so.
+func (f *Feed) putNode(v engine.Node) bool {
 	if f.whatIf != nil {
 		v.Quarantine = "" // its work is also that of schedulers who leave it there
 	}
@@ -60,12 +62,13 @@ func (f *Feed) putNode(v engine.Node) {
 	if old := f.nodes.given[v.Name]; old != nil {
 		c := *old
 		if c.Version = v.Version; reflect.DeepEqual(&c, &v) {
-			return // a heartbeat
+			return false // a heartbeat
 		}
 	}
 	f.extended.nodeChanged(f.nodes.given[v.Name], &v)
 	f.nodes.given[v.Name] = &v
 	f.out.put(engine.Change{Node: &v})
+	return true
 }
 
 // RemoveNode takes a node away.
@@ -78,6 +81,7 @@ func (f *Feed) RemoveNode(n *corev1.Node) {
 	delete(f.nodes.given, n.Name)
 	f.storage.all = true
 	f.storage.nodeLeft()
+	f.arrivals.left(n.Name)
 	f.bookings.again()
 	f.out.drop(engine.KindNode, n.Name, resourceVersion(n)<<VersionBits)
 }
