@@ -53,6 +53,40 @@ func TestBooking(t *testing.T) {
 	}
 }
 
+// A booking for nobody says that the nodes go away: being evictable does not help, saving does.
+func TestNodesThatGoAway(t *testing.T) {
+	saves := func(every, runs time.Duration) engine.Terms { return engine.Terms{Expected: runs, Checkpoint: every} }
+	for _, c := range []struct {
+		name  string
+		in    time.Duration // until they go
+		job   job
+		cause why.Cause
+	}{
+		{"over by then", time.Hour, job{queue: "p", terms: expected(time.Hour)}, ""},
+		{"not over, and can be evicted", time.Hour, job{queue: "p", terms: expected(time.Hour + time.Second)}, why.KeptByBooking},
+		{"not over, and saves", time.Hour, job{queue: "p", firm: true, terms: saves(10*time.Minute, hours(5))}, ""},
+		{"not over, and saves too late", 5 * time.Minute, job{queue: "p", terms: saves(10*time.Minute, hours(5))}, why.KeptByBooking},
+		{"nobody knows, and there is time", hours(20), job{queue: "p", firm: true}, ""},
+		{"nobody knows, and there is none", 59 * time.Minute, job{queue: "p"}, why.KeptByBooking},
+		{"of no queue", time.Hour, job{terms: expected(hours(2))}, why.KeptByBooking},
+		{"they are gone", 0, job{queue: "p", terms: expected(time.Second)}, why.KeptByBooking},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			x := newSimulation(t, engine.Snapshot{
+				Nodes: eights(1), Queues: []engine.Queue{{Name: "p", Version: 1}},
+				Bookings: []engine.Booking{{Name: "end of reservation block", Version: 1, Nodes: []string{"n0"}, From: noon.Add(c.in)}},
+			}, engine.Config{})
+			j := c.job
+			j.key, j.gpus, j.true = "job", 8, time.Hour
+			x.submit(&j)
+			x.settle()
+			if w := x.waiting("job"); w.Cause != c.cause || j.waits() != (c.cause != "") {
+				t.Errorf("waits %v, because %q", j.waits(), w.Cause)
+			}
+		})
+	}
+}
+
 // When a booking begins others' work that can be evicted is, once, and the queue's own is not.
 func TestBookingBegins(t *testing.T) {
 	x := booked(t)

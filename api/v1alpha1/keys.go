@@ -92,6 +92,11 @@ const (
 	// KeyLaunchedFor is on a Node: the workload that it was launched for, as namespace/name. The scheduler keeps the node for it
 	// until it has started, or the node is 15 minutes old. Whoever makes nodes may write it.
 	KeyLaunchedFor = KeyPrefix + "launched-for"
+	// KeyLeavesAt is on a Node: when it goes away for good, as RFC 3339 has it. Until then the scheduler starts nothing there that would
+	// not be over, unless it saves its state; then it evicts what runs, with the warning of its queue.
+	KeyLeavesAt = KeyPrefix + "leaves-at"
+	// KeyLeavesWith is on a Node that goes away: with what, as people read it: "reservation block".
+	KeyLeavesWith = KeyPrefix + "leaves-with"
 	// KeyDevicePluginResource is on a Node: the resource that a device plugin has registered there.
 	KeyDevicePluginResource = KeyPrefix + "device-plugin-resource"
 	// KeyMIG is on a Node: what MIG has made of its GPUs, as JSON by index.

@@ -1,12 +1,15 @@
 package cluster
 
 import (
+	"cmp"
 	"maps"
 	"reflect"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/convert"
 )
@@ -17,6 +20,57 @@ type bookings struct {
 	out   *output
 	given map[string]engine.Booking // by name, without version
 	stale bool                      // a queue with bookings changed, or the nodes did
+	// leaving are nodes that go away, and when, as they say. Each time is a booking for nobody, of all that leave with the same.
+	leaving map[string]departure
+}
+
+type departure struct {
+	at   time.Time
+	with string
+}
+
+// departureOf is when the node goes away; false: it does not, or does not say when in words that can be read.
+func departureOf(n *corev1.Node) (departure, bool) {
+	at, err := time.Parse(time.RFC3339, n.Annotations[v1alpha1.KeyLeavesAt])
+	return departure{at.UTC(), cmp.Or(n.Annotations[v1alpha1.KeyLeavesWith], "its nodes")}, err == nil
+}
+
+// saw takes note of when the node goes away.
+func (b *bookings) saw(n *corev1.Node) {
+	was, had := b.leaving[n.Name]
+	is, has := departureOf(n)
+	if has == had && is == was || !has && !had {
+		return
+	}
+	if b.leaving == nil {
+		b.leaving = make(map[string]departure)
+	}
+	if has {
+		b.leaving[n.Name] = is
+	} else {
+		delete(b.leaving, n.Name)
+	}
+	b.stale = true
+	b.out.wake()
+}
+
+// left forgets a node that is gone.
+func (b *bookings) left(name string) {
+	if _, had := b.leaving[name]; had {
+		delete(b.leaving, name)
+		b.stale = true
+	}
+}
+
+// departures are the bookings of nodes that go away.
+func (b *bookings) departures(want map[string]engine.Booking) {
+	for _, name := range slices.Sorted(maps.Keys(b.leaving)) {
+		d := b.leaving[name]
+		key := "end of " + d.with + " at " + d.at.Format("2006-01-02 15:04:05 MST")
+		v := want[key]
+		v.Name, v.From, v.Nodes = key, d.at, append(v.Nodes, name)
+		want[key] = v
+	}
 }
 
 // give gives the engine the bookings whose nodes or times are others now. A booking keeps the nodes it has as long as
@@ -40,6 +94,7 @@ func (b *bookings) give(queues map[string]*queue, at *nodes) {
 			want[v.Name] = v
 		}
 	}
+	b.departures(want)
 	for _, name := range slices.Sorted(maps.Keys(b.given)) {
 		if _, ok := want[name]; !ok {
 			b.out.drop(engine.KindBooking, name, b.out.derived.next())

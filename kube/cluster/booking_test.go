@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -63,5 +64,29 @@ func TestBookings(t *testing.T) {
 	m.Delete(q)
 	if got := m.booked(); len(got) > 0 {
 		t.Errorf("booked for a queue that is gone: %v", got)
+	}
+}
+
+// Nodes that go away are booked for nobody, and no more once they say otherwise.
+func TestNodesThatLeave(t *testing.T) {
+	leaves := func(name, at, with string) *corev1.Node {
+		n := node(name, "r1", 8)
+		n.Annotations = map[string]string{v1alpha1.KeyLeavesAt: at, v1alpha1.KeyLeavesWith: with}
+		return n
+	}
+	m := NewModel(ModelOptions{})
+	m.Set(leaves("n1", "2026-11-20T08:00:00Z", "reservation block"), leaves("n2", "2026-11-20T08:00:00Z", "reservation block"), leaves("n3", "tomorrow", ""), node("n4", "r1", 8))
+	block := "end of reservation block at 2026-11-20 08:00:00 UTC"
+	if diff := cmp.Diff(map[string][]string{block: {"n1", "n2"}}, m.booked()); diff != "" {
+		t.Fatal(diff)
+	}
+	m.Set(leaves("n2", "", ""), leaves("n3", "2026-11-20T09:00:00+01:00", ""))
+	if diff := cmp.Diff(map[string][]string{block: {"n1"}, "end of its nodes at 2026-11-20 08:00:00 UTC": {"n3"}}, m.booked()); diff != "" {
+		t.Error("another says so:", diff)
+	}
+	m.Delete(node("n1", "r1", 8))
+	m.Delete(node("n3", "r1", 8))
+	if got := m.booked(); len(got) > 0 {
+		t.Errorf("booked for nobody: %v", got)
 	}
 }

@@ -29,7 +29,7 @@
 //	                                                                                               a Service changes (moved)
 //	expected      Jobs, the pods that suspended ones will have  Jobs, members, dialects             one of these changes (look)
 //	extended      device classes, who waits for resources      node's allocatable                  a resource is had otherwise (changed)
-//	bookings      booked nodes as last given                   queues, nodes' labels               either changes (stale)
+//	bookings      booked nodes as last given                   queues, nodes' labels and ends      one of these changes (stale)
 //	arrivals      nodes that came lately, and for whom         nodes, members that need nodes      a node that came lately changes (stale)
 //	refusals      nodes that refused an owner's pods           told by who binds                   their time is up
 //	runtimes      run times of what succeeded                  members that ended                  never: newer ones displace older

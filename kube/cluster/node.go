@@ -37,6 +37,7 @@ func (f *Feed) SetNode(n *corev1.Node) {
 	if old == nil || old.Annotations[v1alpha1.KeyGPUTopology] != n.Annotations[v1alpha1.KeyGPUTopology] {
 		f.tellTopology(n)
 	}
+	f.bookings.saw(n)
 	f.nodes.objects[n.Name] = n
 	v := convert.Node(n, f.opts)
 	v.Version <<= VersionBits
@@ -82,6 +83,7 @@ func (f *Feed) RemoveNode(n *corev1.Node) {
 	f.storage.all = true
 	f.storage.nodeLeft()
 	f.arrivals.left(n.Name)
+	f.bookings.left(n.Name)
 	f.bookings.again()
 	f.out.drop(engine.KindNode, n.Name, resourceVersion(n)<<VersionBits)
 }

@@ -21,6 +21,9 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
+// berthScheduler evicts its own pods from nodes that leave, gangs whole and with their warning.
+const berthScheduler = "berth"
+
 // api is the API server as a store.
 type api struct {
 	berth rest.Interface
@@ -116,7 +119,31 @@ func (a *api) patch(ctx context.Context, resource, name, sub string, change any)
 	return err
 }
 
-func (a *api) Drain(ctx context.Context, name string) error {
+func (a *api) Nodes(ctx context.Context) ([]corev1.Node, error) {
+	list, err := a.core.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"}) // from the API server's cache
+	if err != nil {
+		return nil, err
+	}
+	return list.Items, nil
+}
+
+func (a *api) SetLeaves(ctx context.Context, node, at, with string) error {
+	change := map[string]any{v1alpha1.KeyLeavesAt: at, v1alpha1.KeyLeavesWith: with}
+	if at == "" {
+		change = map[string]any{v1alpha1.KeyLeavesAt: nil, v1alpha1.KeyLeavesWith: nil}
+	}
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": change}})
+	if err != nil {
+		return err
+	}
+	_, err = a.core.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, body, metav1.PatchOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+func (a *api) Drain(ctx context.Context, name string, all bool) error {
 	node, err := a.core.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -135,7 +162,7 @@ func (a *api) Drain(ctx context.Context, name string) error {
 	pods, err := a.work(ctx, name)
 	var problems []error
 	for i := range pods {
-		if pods[i].DeletionTimestamp != nil {
+		if _, warned := pods[i].Annotations[v1alpha1.KeyEvictAt]; pods[i].DeletionTimestamp != nil || !all && (warned || pods[i].Spec.SchedulerName == berthScheduler) {
 			continue
 		}
 		err := a.core.CoreV1().Pods(pods[i].Namespace).EvictV1(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: pods[i].Namespace, Name: pods[i].Name}})

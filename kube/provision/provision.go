@@ -45,8 +45,12 @@ type store interface {
 	SetIdle(context.Context, *v1alpha1.Machine, time.Time) error
 	SetPool(context.Context, string, v1alpha1.PoolStatus) error // machines, stockouts and shortages
 	SetUsable(context.Context, *v1alpha1.Reservation) error     // its conditions
-	// Drain cordons the node and evicts its pods, as far as they may be; Busy says whether work is on it.
-	Drain(context.Context, string) error
+	// Nodes are all of them; SetLeaves writes when one goes away, and with what, and "" that it does not.
+	Nodes(context.Context) ([]corev1.Node, error)
+	SetLeaves(ctx context.Context, node, at, with string) error
+	// Drain cordons the node and evicts its pods, as far as they may be: all, or those that no scheduler of Berth's evicts by itself.
+	// Busy says whether work is on it.
+	Drain(ctx context.Context, node string, all bool) error
 	Busy(context.Context, string) (bool, error)
 }
 
@@ -100,10 +104,12 @@ func Run(ctx context.Context, o Options) error {
 // idleLooks is how much rarer it is looked where no pool launches machines.
 const idleLooks = 5
 
-// controller is between two looks without any state.
+// controller is between two looks without any state but when it last looked for nodes that leave, and whether there were any.
 type controller struct {
 	Options
 	store
+	lookedEnds time.Time
+	ended      bool
 }
 
 // look decides once, and carries the decisions out. What is read is what the API server has, not a copy of it. It says whether any pool
@@ -122,6 +128,9 @@ func (c *controller) look(ctx context.Context, now time.Time) (launching bool, e
 		return false, err
 	}
 	if err := c.tellUsable(ctx, reservations, pools, machines, now); err != nil {
+		return false, err
+	}
+	if err := c.tellEnds(ctx, pools, reservations, machines, now); err != nil {
 		return false, err
 	}
 	v := &view{now: now, pools: make(map[string]*v1alpha1.Pool), machines: machines, backoff: c.Backoff}
@@ -158,7 +167,7 @@ func (c *controller) carryOut(ctx context.Context, v *view, d launch.Decisions) 
 			err = c.Create(ctx, machineOf(x))
 		case launch.Drain:
 			c.Log.Info("drain", "machine", x.Machine, "why", x.Reason())
-			err = c.Drain(ctx, x.Machine)
+			err = c.Drain(ctx, x.Machine, x.Code != launch.Ends || !v.now.Before(x.Until.Add(-before(v.pools[x.Pool])/2)))
 		case launch.Release:
 			err = c.release(ctx, v, x)
 		}

@@ -31,7 +31,8 @@ type fake struct {
 	machines     []v1alpha1.Machine
 	pods         map[string]engine.Pod
 	nodes        map[string]engine.Node
-	stock        map[string]int // machines that the provider has, by zone
+	notes        map[string]map[string]string // annotations of nodes
+	stock        map[string]int               // machines that the provider has, by zone
 	uid          int
 	version      uint64
 	die          func() bool // whether the controller is killed here
@@ -98,7 +99,19 @@ func (f *fake) SetPool(_ context.Context, name string, s v1alpha1.PoolStatus) er
 	return nil
 }
 func (f *fake) SetUsable(context.Context, *v1alpha1.Reservation) error { return nil }
-func (f *fake) Drain(_ context.Context, name string) error {
+func (f *fake) Nodes(context.Context) (out []corev1.Node, _ error) {
+	for name, n := range f.nodes {
+		o := corev1.Node{}
+		o.Name, o.Labels, o.Annotations = name, n.Labels, f.notes[name]
+		out = append(out, o)
+	}
+	return out, nil
+}
+func (f *fake) SetLeaves(_ context.Context, node, at, with string) error {
+	f.notes[node] = map[string]string{v1alpha1.KeyLeavesAt: at, v1alpha1.KeyLeavesWith: with}
+	return nil
+}
+func (f *fake) Drain(_ context.Context, name string, _ bool) error {
 	n := f.nodes[name]
 	n.Cordoned, n.Taints = true, []engine.Taint{{Key: drainTaint, Effect: engine.NoSchedule}}
 	f.nodes[name] = n
@@ -218,7 +231,7 @@ func newFake(zones map[string]int) (*fake, *controller) {
 		p.Spec.Launch.Zones = append(p.Spec.Launch.Zones, zone)
 	}
 	slices.Sort(p.Spec.Launch.Zones)
-	f := &fake{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), pools: []v1alpha1.Pool{p}, pods: make(map[string]engine.Pod), nodes: make(map[string]engine.Node), stock: zones}
+	f := &fake{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), pools: []v1alpha1.Pool{p}, pods: make(map[string]engine.Pod), nodes: make(map[string]engine.Node), notes: make(map[string]map[string]string), stock: zones}
 	return f, &controller{Options: Options{Cluster: f, Like: node}.normal(), store: f}
 }
 

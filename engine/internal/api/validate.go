@@ -194,9 +194,7 @@ func (b *Booking) Check() string {
 	switch {
 	case b.Name == "":
 		return "a booking without a name"
-	case b.Queue == "":
-		return "queue: a booking is for a queue"
-	case !b.From.Before(b.To):
+	case !b.From.Before(b.To) && !b.Leaves():
 		return "to: it ends before it begins"
 	}
 	return ""

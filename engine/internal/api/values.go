@@ -345,15 +345,19 @@ type Disruption struct {
 }
 
 // Booking keeps nodes for a queue for a time: an entry in a calendar. Until From, work that is over by then may be
-// on them; from then on only that of the queue, and of those below it.
+// on them; from then on only that of the queue, and of those below it. A booking without a queue is for nobody: the nodes go away.
+// Until then only work starts on them that is over by then, saves its state before, or does not say how long it takes and has an hour.
 type Booking struct {
 	Name    string    `json:"name"`
 	Version uint64    `json:"version,omitempty"`
-	Queue   string    `json:"queue"`
+	Queue   string    `json:"queue"` // "": nobody's
 	Nodes   []string  `json:"nodes"` // sorted
 	From    time.Time `json:"from"`
-	To      time.Time `json:"to"`
+	To      time.Time `json:"to"` // zero, without a queue: they do not come back
 }
+
+// Leaves says that the nodes go away for good.
+func (b *Booking) Leaves() bool { return b.Queue == "" && b.To.IsZero() }
 
 // Assumption is a placement that was planned and is being carried out: the pod occupies the node until it
 // is bound, gone, or Until has passed. Memory; lost harmlessly.

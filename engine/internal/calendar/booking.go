@@ -1,6 +1,8 @@
 package calendar
 
 import (
+	"time"
+
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/quantity"
@@ -12,10 +14,11 @@ import (
 func (c *Calendar) KeepBookings() (begun []*Reservation) {
 	for _, key := range cluster.SortedKeys(c.m.Bookings) {
 		b := c.m.Bookings[key]
-		if c.m.IsRejected(api.KindBooking, key) || !b.To.After(c.now) {
+		if c.m.IsRejected(api.KindBooking, key) || !b.To.After(c.now) && !b.Leaves() {
 			continue
 		}
-		r := &Reservation{name: b.Name, queue: b.Queue, start: b.From.UTC(), end: b.To.UTC(), needs: make(map[*cluster.Node]quantity.Vector)}
+		r := &Reservation{name: b.Name, queue: b.Queue, start: b.From.UTC(), end: b.To.UTC(), // zero: for good
+			needs: make(map[*cluster.Node]quantity.Vector)}
 		for _, name := range b.Nodes {
 			if n := c.m.Nodes[name]; n != nil && n.Bucket != nil {
 				r.needs[n] = nil
@@ -26,7 +29,9 @@ func (c *Calendar) KeepBookings() (begun []*Reservation) {
 			c.draft.Wake(b.From)
 			continue
 		}
-		c.draft.Wake(b.To)
+		if !b.Leaves() {
+			c.draft.Wake(b.To)
+		}
 		begun = append(begun, r)
 	}
 	return begun
@@ -39,7 +44,7 @@ func (r *Reservation) Strangers() []*cluster.Queue {
 	//archtest:any-order the queues are a set
 	for n := range r.needs {
 		for _, p := range n.Pods {
-			if q := p.Payer; q != nil && !seen[q] && !q.Below(r.queue) {
+			if q := p.Payer; q != nil && !seen[q] && (r.queue == "" || !q.Below(r.queue)) {
 				seen[q] = true
 				out = append(out, q)
 			}
@@ -52,10 +57,22 @@ func (r *Reservation) Strangers() []*cluster.Queue {
 // can be sent away.
 func (c *Calendar) bars(r *Reservation, w stay) bool {
 	switch {
-	case c.m.Queues[w.gang.Queue()].Below(r.queue):
+	case r.queue != "" && c.m.Queues[w.gang.Queue()].Below(r.queue):
 		return false
 	case !r.start.After(w.from):
 		return true
+	case w.over(r.start):
+		return false
+	case r.queue != "":
+		return !w.soft
 	}
-	return !w.over(r.start) && !w.soft
+	// The nodes go away. That it can be evicted helps nobody: what it has done until then would be lost.
+	if w.until.IsZero() && r.start.Sub(w.from) >= unsaid {
+		return false
+	}
+	saves := w.gang.Terms().Checkpoint
+	return saves <= 0 || saves > r.start.Sub(w.from)
 }
+
+// unsaid is how long nodes have to stay for work of which nobody knows how long it takes.
+const unsaid = time.Hour
