@@ -26,7 +26,7 @@ func (y *cycle) stuck(g *cluster.Gang, t cluster.Turn) bool {
 	standing := s.m.Standing()
 	s.ix.Use(p.Class)
 	key := index.Question{Class: p.Class, Need: p.Need, Level: p.Level, At: standing, Unmet: s.m.Unmet(g.Layout().Required)}
-	proof, proved := y.proofs[key]
+	shown, proved := y.proofs[key]
 	var o place.Order
 	if !proved {
 		o = place.Order{Class: p.Class, Layout: g.Layout(), Pods: g.Tree.Pods[:p.Need], Want: len(g.Tree.Pods)}
@@ -38,25 +38,38 @@ func (y *cycle) stuck(g *cluster.Gang, t cluster.Turn) bool {
 	if !proved && len(y.times.Behind(g, y.rank)) == 0 && y.hasRoomMade(g, t, append(gates[:len(gates):len(gates)], noRoom)) {
 		return true
 	}
-	if !proved {
+	switch {
+	case proved:
+	case y.blind:
+		shown = unproved
+		if y.proofs == nil {
+			y.proofs = make(map[index.Question]proof)
+		}
+		y.proofs[key] = shown
+	default:
 		s.ix.Use(p.Class)
 		y.prove(o)
-		proof = y.proofs[key]
+		shown = y.proofs[key]
 	}
 	if len(gates) > 0 {
-		gates = append(gates, proof.gates...)
+		gates = append(gates, shown.gates...)
 	} else {
-		gates = proof.gates
+		gates = shown.gates
 	}
 	if !y.queues(g, gates) && !(proved && y.hasRoomMade(g, t, gates)) {
 		y.hope(g, t, gates)
-		y.keepAnswer(g, t, gates, standing)
+		if !y.blind {
+			y.keepAnswer(g, t, gates, standing)
+		}
 	}
 	return true
 }
 
 // noRoom is the gate of a gang that has no place, for which nothing is proved yet.
 var noRoom = why.Gate{Cause: why.ClusterFull, Certificate: -1}
+
+// unproved is what a cycle that proves nothing has in place of a proof.
+var unproved = proof{certificate: -1, cause: noRoom.Cause, gates: []why.Gate{noRoom}}
 
 // plain returns the gang's question. What of it is the gang's alone holds until the gang changes.
 func (y *cycle) plain(g *cluster.Gang, t cluster.Turn) *order.Plain {

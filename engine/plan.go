@@ -28,6 +28,21 @@ func (s *State) Plan(now time.Time) api.Plan {
 	return y.Plan
 }
 
+// Sketch is Plan for who asks what starts and who is evicted, and not why the rest waits: it proves nothing, and of gangs
+// without a place says that the cluster is full. Where thousands of kinds of work wait, proofs are most of what a plan costs. Starts,
+// evictions and promises are those of Plan. Under the policy strict, where the cause decides who is passed, it is Plan.
+func (s *State) Sketch(now time.Time) api.Plan {
+	if s.m.Config.Policy == api.Strict {
+		return s.Plan(now)
+	}
+	s.freshen()
+	y := s.newCycle(now.UTC().Round(0))
+	y.blind = true
+	y.run()
+	s.times = y.times.Rest()
+	return y.Plan
+}
+
 // holdsStill says whether the last plan is also the answer for now: nothing started or is evicted in it, and no time that
 // matters has come since. A version that was told since is used up, also where it changed nothing, as that of an object that
 // is gone and was never seen: what the plan remembers needs later ones.

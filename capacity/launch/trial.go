@@ -121,7 +121,7 @@ func plus(a, b engine.Resources) engine.Resources {
 
 // next plans.
 func (t *trial) next(now time.Time) []engine.Start {
-	t.plan = t.state.Plan(now)
+	t.plan = t.state.Sketch(now)
 	for _, c := range t.plan.Changes {
 		if ref, ok := c.Ref(); ok {
 			t.version = max(t.version, ref.Version)
