@@ -49,6 +49,7 @@ type capacityLoss struct {
 	Said    []string  `json:"said,omitempty"` // a sentence for each machine, at most fewSaid
 	Fix     string    `json:"fix"`
 	Command string    `json:"command,omitempty"`
+	Ask     []string  `json:"ask,omitempty"` // who can mend it, each once, at most fewSaid
 }
 
 // fewSaid bounds the sentences about one cause.
@@ -105,6 +106,9 @@ func lossOf(leak capacity.Leak, all []capacity.GPU, r *join.Report, kubectl stri
 			out.Since = g.Since
 		}
 		said := r.Said[g.Unit]
+		if said.Ask != "" && len(out.Ask) < fewSaid && !slices.Contains(out.Ask, said.Ask) {
+			out.Ask = append(out.Ask, said.Ask)
+		}
 		if said.Message == "" || seen[said.Message] {
 			continue
 		}
@@ -366,6 +370,9 @@ func (v *capacityView) leaks(b *strings.Builder, wide bool) {
 		fmt.Fprintf(b, "  %d. %s: %d GPUs, %s an hour (owner: %s)\n", i+1, l.Cause, l.GPUs, money(l.PerHour, l.GPUs, l.Unpriced), l.Owner)
 		for _, s := range l.Said {
 			fmt.Fprintf(b, "     - %s\n", cell(s))
+		}
+		for _, a := range l.Ask {
+			fmt.Fprintf(b, "     Ask: %s.\n", cell(a))
 		}
 		if l.Fix != "" {
 			fmt.Fprintf(b, "     Fix: %s.\n", cell(strings.ToUpper(l.Fix[:1])+l.Fix[1:]))

@@ -40,6 +40,9 @@ type Said struct {
 	Message string // with names and numbers; no capital, no full stop
 	Fix     string // what to do, in a sentence without a full stop
 	Command string // that does it; "": none can be given
+	// Ask is who can mend it, as the objects tell: whose reservation, pool, DaemonSet or cordon it is. Owners are kinds of teams, of which a
+	// platform has several; this names the one.
+	Ask string
 }
 
 // Of makes the account.

@@ -149,7 +149,7 @@ status: {providerID: "aws:///works", nodeName: works, capacity: {nvidia.com/gpu:
 			t.Errorf("%s since %s", g.Cause, g.Since)
 		}
 	}
-	if diff := cmp.Diff(join.Said{Message: "node cordoned is cordoned, and nothing else says why", Fix: "ask who cordoned the node, and uncordon it", Command: "kubectl uncordon cordoned"}, r.Said["block/aws:///cordoned"]); diff != "" {
+	if diff := cmp.Diff(join.Said{Message: "node cordoned is cordoned, and nothing else says why", Fix: "ask who cordoned the node, and uncordon it", Command: "kubectl uncordon cordoned", Ask: "who cordoned node cordoned"}, r.Said["block/aws:///cordoned"]); diff != "" {
 		t.Error(diff)
 	}
 }

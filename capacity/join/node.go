@@ -88,6 +88,9 @@ func (w *world) unregistered(m *machine) place {
 		p.said.Message = fmt.Sprintf("machine %s is launched for %s and has not become a node yet", m.asked.Name, m.asked.Spec.For)
 		late = w.facts.At.Sub(m.since) > m.berth.Spec.Launch.ReadyWithin.Duration
 	}
+	if m.pool != "" {
+		p.said.Ask = "who keeps the machine image and start script of pool " + m.pool
+	}
 	if late {
 		p.cause = "machine-never-registered"
 		p.said.Message = fmt.Sprintf("machine %s was launched %s ago and has not become a node", m.name, rough(w.facts.At.Sub(m.since)))
@@ -171,12 +174,15 @@ func (w *world) absence(n *corev1.Node, state gpustack.NodeState) place {
 }
 
 func (w *world) noPlugin(n *corev1.Node) Said {
-	s := Said{Message: "no device plugin runs on node " + n.Name}
+	s := Said{Message: "no device plugin runs on node " + n.Name, Ask: "who keeps the GPU stack of the cluster"}
 	if g := w.stack.Nodes[n.Name]; g != nil && g.Unready(gpustack.RolePlugin) != nil {
 		p := g.Unready(gpustack.RolePlugin)
 		return Said{Message: fmt.Sprintf("the device plugin of node %s is not ready: %s", n.Name, gpustack.Trouble(p)), Fix: "read the log of pod " + p.Namespace + "/" + p.Name}
 	}
 	a := w.stack.WhyAbsent(gpustack.RolePlugin, n)
+	if a.Set != nil {
+		s.Ask = "who keeps DaemonSet " + a.Set.Namespace + "/" + a.Set.Name
+	}
 	switch {
 	case a.Taint != nil:
 		s.Message += ": its DaemonSet does not tolerate the taint " + a.Taint.ToString()
@@ -207,7 +213,7 @@ func (w *world) shut(n *corev1.Node, state gpustack.NodeState) place {
 		p.cause, p.said.Message = "node-pressure", "node "+n.Name+" is short of memory, disk or process IDs"
 	case gpustack.NodeCordoned:
 		p.cause = "node-cordoned"
-		p.said = Said{Message: "node " + n.Name + " is cordoned, and nothing else says why", Fix: "ask who cordoned the node, and uncordon it", Command: "kubectl uncordon " + n.Name}
+		p.said = Said{Message: "node " + n.Name + " is cordoned, and nothing else says why", Fix: "ask who cordoned the node, and uncordon it", Command: "kubectl uncordon " + n.Name, Ask: "who cordoned node " + n.Name}
 	default:
 		return place{}
 	}

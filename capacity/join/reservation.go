@@ -168,6 +168,7 @@ func (w *world) reserved(r *reservation) []unit {
 		away = min(left, max(0, int(r.spec.Instances)-int(*r.status.Available)-len(r.machines)))
 	}
 	cause, pool, said := w.whyNotLaunched(r)
+	said.Ask = "who holds reservation " + cmp.Or(strings.TrimSpace(string(r.spec.Provider)+" "+r.spec.ID), r.Name)
 	r.Cause, r.Message = cause, said.Message
 	if cause == capacity.NotRequested {
 		r.Cause, r.Message = "", ""

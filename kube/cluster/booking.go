@@ -1,15 +1,12 @@
 package cluster
 
 import (
-	"cmp"
 	"maps"
 	"reflect"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/convert"
 )
@@ -21,29 +18,18 @@ type bookings struct {
 	given map[string]engine.Booking // by name, without version
 	stale bool                      // a queue with bookings changed, or the nodes did
 	// leaving are nodes that go away, and when, as they say. Each time is a booking for nobody, of all that leave with the same.
-	leaving map[string]departure
-}
-
-type departure struct {
-	at   time.Time
-	with string
-}
-
-// departureOf is when the node goes away; false: it does not, or does not say when in words that can be read.
-func departureOf(n *corev1.Node) (departure, bool) {
-	at, err := time.Parse(time.RFC3339, n.Annotations[v1alpha1.KeyLeavesAt])
-	return departure{at.UTC(), cmp.Or(n.Annotations[v1alpha1.KeyLeavesWith], "its nodes")}, err == nil
+	leaving map[string]convert.Departure
 }
 
 // saw takes note of when the node goes away.
 func (b *bookings) saw(n *corev1.Node) {
 	was, had := b.leaving[n.Name]
-	is, has := departureOf(n)
+	is, has := convert.DepartureOf(n)
 	if has == had && is == was || !has && !had {
 		return
 	}
 	if b.leaving == nil {
-		b.leaving = make(map[string]departure)
+		b.leaving = make(map[string]convert.Departure)
 	}
 	if has {
 		b.leaving[n.Name] = is
@@ -66,9 +52,9 @@ func (b *bookings) left(name string) {
 func (b *bookings) departures(want map[string]engine.Booking) {
 	for _, name := range slices.Sorted(maps.Keys(b.leaving)) {
 		d := b.leaving[name]
-		key := "end of " + d.with + " at " + d.at.Format("2006-01-02 15:04:05 MST")
+		key := d.Name()
 		v := want[key]
-		v.Name, v.From, v.Nodes = key, d.at, append(v.Nodes, name)
+		v.Name, v.From, v.Nodes = key, d.At, append(v.Nodes, name)
 		want[key] = v
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/convert"
 )
 
 // Pending is why a workload waits: the message of the condition berth.dev/PendingCause of its pods and of its PodGroup, and
@@ -121,10 +122,15 @@ func PromiseText(start, now time.Time) string {
 // Reason is the condition's reason. Autoscalers act on Unschedulable, so it is only there where more nodes, or
 // other nodes, would help.
 func Reason(w *engine.Waiting) string {
-	if w.Verdict == why.Impossible || w.Verdict == why.NotFound {
+	if w.Verdict == why.Impossible || w.Verdict == why.NotFound || leaves(w) {
 		return corev1.PodReasonUnschedulable
 	}
 	return CauseReason(w.Cause)
+}
+
+// leaves says whether all that keeps the gang from its place is that the nodes go away before it is over: others would help.
+func leaves(w *engine.Waiting) bool {
+	return len(w.Gates) > 0 && !slices.ContainsFunc(w.Gates, func(g why.Gate) bool { return g.Cause != why.KeptByBooking || !convert.IsDeparture(g.Object) })
 }
 
 // CauseReason is the cause as a reason of a condition: over-queue-limit is OverQueueLimit.

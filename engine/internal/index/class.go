@@ -372,9 +372,20 @@ func (x *Index) fitBucket(c *Class, sh *cluster.Bucket, cells []cell) {
 	if c.compared != nil {
 		f.wishes = make([]wish, len(cells))
 	}
+	// Nodes of a kind that is closed to the class are passed over without a look at each: of a thousand pools a class may use few, and
+	// those of one come one after the other.
+	var last *kindOf
+	closed := false
 	for i, n := range sh.Nodes {
 		//mutate: index-gpus-first
 		if gpus[i] >= c.Shape.GPUs || c.Shape.GPUs == 0 {
+			if of := &x.kindsOf[n.Index]; last == nil || of.kind != last.kind {
+				last, closed = of, c.rules == nil && x.maskOfKind(c, of).State == Excluded
+			}
+			if closed {
+				f.Cells[i] = cell{excluded: true, number: sh.Numbers[i]}
+				continue
+			}
 			var w wish
 			f.Cells[i], w = x.measure(c, n)
 			c.compare(&f, n, i, 0, f.Cells[i].Fits, w)
