@@ -42,6 +42,7 @@ type Feed struct {
 	refusals   *refusals
 	timers     timers
 	foreign    *foreign
+	tiers      *tiers
 	made       *made
 	expected   *expected
 	whatIf     *whatIf // of a Model; nil: this is the live scheduler's
@@ -92,6 +93,7 @@ func New(o Options) *Feed {
 	f := &Feed{opts: o.Convert, listen: o.Listener, out: &output{sink: o.Sink}, nodes: newNodes(), members: newMembers(), owners: newOwners(o.Now), admissions: newAdmissions()}
 	f.timers.now = o.Now
 	f.foreign = newForeign()
+	f.tiers = &tiers{levels: o.Levels}
 	f.made = newMade()
 	f.expected = newExpected()
 	f.tenancy = newTenancy(o.Listener)
@@ -118,6 +120,7 @@ func (f *Feed) Settle() (again time.Time) {
 	defer f.mu.Unlock()
 	f.timers.run()
 	f.reread()
+	f.survey()
 	f.expectPods()
 	f.recharge()
 	f.revoke()

@@ -208,6 +208,7 @@ func (f *Feed) reread() {
 		return
 	}
 	pods := false
+	f.tiers.stale = true
 	for _, kind := range sortedNames(f.foreign.objects) {
 		by := f.foreign.kinds[kind]
 		if by.Dialect == nil || by.Grouping {
@@ -339,7 +340,7 @@ func (f *Feed) foreignTerms(p *corev1.Pod) *dialect.Terms {
 			continue
 		}
 		if t := d.Pod(&dialect.Pod{Pod: p, Owners: f.owned(p)}, f.foreign); t != nil {
-			return t
+			return f.tiers.apply(t)
 		}
 	}
 	return nil

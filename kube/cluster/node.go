@@ -33,13 +33,14 @@ func (f *Feed) SetNode(n *corev1.Node) {
 	if old == nil || !maps.Equal(old.Labels, n.Labels) {
 		f.storage.all = true
 		f.bookings.again()
+		f.surveyLater()
 	}
 	if old == nil || old.Annotations[v1alpha1.KeyGPUTopology] != n.Annotations[v1alpha1.KeyGPUTopology] {
 		f.tellTopology(n)
 	}
 	f.bookings.saw(n)
 	f.nodes.objects[n.Name] = n
-	v := convert.Node(n, f.opts)
+	v := convert.Node(f.tiers.located(n), f.opts)
 	v.Version <<= VersionBits
 	if f.putNode(v) && f.whatIf == nil {
 		f.arrivals.saw(n)
@@ -77,6 +78,7 @@ func (f *Feed) RemoveNode(n *corev1.Node) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.nodes.objects, n.Name)
+	f.surveyLater()
 	f.listen.Forget(n.UID)
 	f.extended.nodeChanged(f.nodes.given[n.Name], nil)
 	delete(f.nodes.given, n.Name)

@@ -105,6 +105,8 @@ type Owner struct {
 	InTurn bool              // it makes a pod only once the one before is ready
 	// APIVersion is of a kind that is not Kubernetes' own; "": it is.
 	APIVersion string
+	// Part is, of an object of a Maker's that makes several workloads alike, which of them the pod is in; "": it makes one.
+	Part string
 	// By is its own controller, seen or not; nil: none.
 	By *metav1.OwnerReference
 	// Coupled is, of an Indexed Job whose pods find each other by name and all run at one time, how many there are; 0: it is none.
@@ -138,6 +140,8 @@ type Terms struct {
 	Group *GroupRef
 	// Missing is, of a Maker, the object that the pod was made for and that nobody has seen; "": none is missing.
 	Missing string
+	// Part is, of a Maker, which of several workloads alike of its Group the pod is in; "": there is one.
+	Part string
 	// Least is, of a Maker, how many pods start together; 0: the pod starts by itself.
 	Least int
 	// Says is, of a Maker, what starts together and where that is said, as a sentence; "": the pod starts by itself.
@@ -225,6 +229,25 @@ type Admitter interface {
 type Maker interface {
 	Dialect
 	Makes()
+}
+
+// Surveyor is a Dialect whose objects say which nodes are near each other. Its terms name tiers by their keys; kube/cluster finds the
+// level of the scheduler's topology that stands for each.
+type Surveyor interface {
+	// Topologies are lists of tiers, each widest first.
+	Topologies(w World) [][]Tier
+}
+
+// Tier is a division of nodes into domains.
+type Tier struct {
+	Key string // a node label, or any other name
+	// Of is the domain that the node is in; "": in none.
+	Of func(n *corev1.Node) string
+}
+
+// ByLabel is the tier of nodes by their values of a label.
+func ByLabel(key string) Tier {
+	return Tier{Key: key, Of: func(n *corev1.Node) string { return n.Labels[key] }}
 }
 
 // Reporter is a Dialect that tells its users how things are in the words that they know. Each returns the status that the

@@ -185,6 +185,22 @@ func readTopology(o *unstructured.Unstructured) dialect.Object {
 	return out
 }
 
+// Topologies are those of Topology objects: node labels, the widest first.
+func (kai) Topologies(w dialect.World) (out [][]dialect.Tier) {
+	for _, o := range w.Objects(Topologies, "") {
+		spec, ok := o.Value.(*topologySpec)
+		if !ok {
+			continue
+		}
+		var list []dialect.Tier
+		for _, l := range spec.Levels {
+			list = append(list, dialect.ByLabel(l.NodeLabel))
+		}
+		out = append(out, list)
+	}
+	return out
+}
+
 // levels finds node labels by the names that a Topology has for them.
 type levels struct{ world dialect.World }
 

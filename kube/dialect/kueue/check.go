@@ -78,6 +78,22 @@ func readTopology(o *unstructured.Unstructured) dialect.Object {
 	return out
 }
 
+// Topologies are those of Topology objects: node labels, the widest first.
+func (kueue) Topologies(w dialect.World) (out [][]dialect.Tier) {
+	for _, o := range w.Objects(Topologies, "") {
+		spec, ok := o.Value.(*topologySpec)
+		if !ok || o.Problem != "" {
+			continue
+		}
+		var list []dialect.Tier
+		for _, l := range spec.Levels {
+			list = append(list, dialect.ByLabel(l.NodeLabel))
+		}
+		out = append(out, list)
+	}
+	return out
+}
+
 // checks has the workload wait until everybody who has to has agreed: the admission checks of its ClusterQueue are Ready on its
 // Workload. A check that is for some flavors counts where the workload may get one of them.
 func (r *reading) checks(q *clusterQueue, work *workload) {

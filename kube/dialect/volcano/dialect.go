@@ -59,6 +59,7 @@ func (volcano) Kinds() []dialect.Kind {
 	return []dialect.Kind{
 		{GroupVersionKind: group("Queue"), Plural: "queues"},
 		{GroupVersionKind: group("PodGroup"), Plural: "podgroups", Namespaced: true, Grouping: true},
+		{GroupVersionKind: schema.GroupVersionKind{Group: "topology.volcano.sh", Version: "v1alpha1", Kind: "HyperNode"}, Plural: "hypernodes"},
 	}
 }
 
@@ -72,6 +73,8 @@ func (v volcano) Read(o *unstructured.Unstructured, w dialect.World) dialect.Obj
 		out = readQueue(o, w)
 	case "PodGroup":
 		out = readGroup(o)
+	case "HyperNode":
+		out = readHyperNode(o)
 	}
 	out.Unread = append(out.Unread, dialect.Strays(o, v.Domains(), copied...)...)
 	return out
@@ -125,6 +128,9 @@ func (g *grouping) named(name string, out *dialect.Terms) {
 		return
 	}
 	maps.Copy(out.Keys, spec.keys(name, task))
+	if g.near(spec, out); out.Awaits != "" {
+		clear(out.Keys) // it is no gang yet: each of its pods says why
+	}
 	g.Ignore(queueKey, jobQueueKey, minMemberKey) // the group's count
 	out.Keys[v1alpha1.KeyQueue] = berthName(or(spec.Queue, defaultQueue))
 	g.priority(spec.PriorityClassName, out)

@@ -255,7 +255,7 @@ func TestPod(t *testing.T) {
 
 func TestGroupFieldsWithoutEffect(t *testing.T) {
 	got := New().Read(dialecttest.Object(t, group("g", "{minMember: 5, minTaskMember: {a: 1, b: 2}, networkTopology: {mode: hard, highestTierAllowed: 1}, subGroupPolicy: [{name: x}], somethingNew: 1}")), nil)
-	want := []string{"spec.networkTopology", "spec.somethingNew", "spec.subGroupPolicy", "spec.minMember (above the 3 of spec.minTaskMember, which count)"}
+	want := []string{"spec.somethingNew", "spec.minMember (above the 3 of spec.minTaskMember, which count)", "spec.subGroupPolicy (without a size and a hard networkTopology)"}
 	if diff := cmp.Diff(want, got.Unread); diff != "" {
 		t.Error(diff)
 	}

@@ -18,6 +18,8 @@ type groupSpec struct {
 	MinResources      dialect.Amounts  `json:"minResources"`
 	Queue             string           `json:"queue"`
 	PriorityClassName string           `json:"priorityClassName"`
+	NetworkTopology   *networkTopology `json:"networkTopology"`
+	SubGroupPolicy    []subGroupPolicy `json:"subGroupPolicy"`
 }
 
 const (
@@ -44,6 +46,13 @@ func readGroup(o *unstructured.Unstructured) dialect.Object {
 		out.Problem = fmt.Sprintf("spec.minMember: want a number up to %d", maxMember)
 	case len(spec.MinTaskMember) > 0 && int(spec.MinMember) > least:
 		out.Unread = append(out.Unread, fmt.Sprintf("spec.minMember (above the %d of spec.minTaskMember, which count)", least))
+	}
+	if n := len(spec.SubGroupPolicy); n > 1 {
+		out.Unread = append(out.Unread, "spec.subGroupPolicy (of several, none counts)")
+		spec.SubGroupPolicy = nil
+	}
+	for _, p := range spec.SubGroupPolicy {
+		out.Unread = append(out.Unread, p.unread()...)
 	}
 	return out
 }

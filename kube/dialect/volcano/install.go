@@ -13,6 +13,9 @@ var queueDefinition string
 //go:embed install/podgroup.yaml
 var groupDefinition string
 
+//go:embed install/hypernode.yaml
+var hyperNodeDefinition string
+
 //go:embed install/objects.yaml
 var objects string
 
@@ -20,7 +23,7 @@ var objects string
 // scheduler makes when it starts.
 func (volcano) Install() dialect.Install {
 	return dialect.Install{
-		Definitions: []string{queueDefinition, groupDefinition},
+		Definitions: []string{queueDefinition, groupDefinition, hyperNodeDefinition},
 		Objects:     strings.Split(objects, "\n---\n"),
 		Hides:       []string{"scheduling.k8s.io/v1beta1", "scheduling.k8s.io/v1alpha3"},
 	}
