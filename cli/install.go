@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/berth-dev/berth/kube/dialect/all"
 	"github.com/berth-dev/berth/kube/install"
 )
 
@@ -19,6 +20,7 @@ type installOptions struct {
 	connection
 	image, cpu, memory string
 	file               string // the scheduler's configuration
+	dialects           []string
 	replicas           int32
 	ipv6               bool
 	dry, preflight     bool
@@ -39,6 +41,7 @@ It is the same as ` + "`kubectl apply -f deploy/manifests`" + `, and can be done
 and queues are not touched.`,
 		Example: `  berth install --context prod --preflight
   berth install --context prod --image registry.example/berth:v1
+  berth install --context prod --dialect kueue
   berth install --manifests > berth.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return installRun(cmd.Context(), o) },
@@ -50,6 +53,7 @@ and queues are not touched.`,
 	f.StringVar(&o.cpu, "cpu", d.CPU.String(), "processor time that each requests")
 	f.StringVar(&o.memory, "memory", d.Memory.String(), "memory that each requests")
 	f.StringVar(&o.file, "config", "", "the scheduler's configuration file (default: as the cluster has it)")
+	f.StringSliceVar(&o.dialects, "dialect", nil, "also install the admission policies that do what the webhooks of another scheduler do: "+strings.Join(all.Names(), ", "))
 	f.BoolVar(&o.ipv6, "ipv6", false, "the cluster's pods have IPv6 addresses first")
 	f.BoolVar(&o.preflight, "preflight", false, "look whether the cluster can take it, and write nothing")
 	f.BoolVar(&o.dry, "dry-run", false, "have the API server check every object, and write nothing")
@@ -61,6 +65,12 @@ and queues are not touched.`,
 func (o *installOptions) objects() ([]install.Object, error) {
 	v := install.Defaults(Version)
 	v.Image, v.Replicas = o.image, o.replicas
+	for _, name := range o.dialects {
+		if all.Find(name) == nil {
+			return nil, fmt.Errorf("--dialect %q: choose %s", name, strings.Join(all.Names(), ", "))
+		}
+	}
+	v.Dialects = o.dialects
 	if o.ipv6 {
 		v.Family = corev1.IPv6Protocol
 	}
@@ -188,7 +198,9 @@ func uninstallRun(ctx context.Context, o *installOptions, purge bool) error {
 	if err != nil {
 		return err
 	}
-	list, err := install.Objects(install.Defaults(Version))
+	v := install.Defaults(Version)
+	v.Dialects = all.Names() // whichever were installed
+	list, err := install.Objects(v)
 	if err != nil {
 		return failed(err)
 	}

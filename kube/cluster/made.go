@@ -65,7 +65,14 @@ func minimum(t, by *dialect.Terms) *dialect.Terms {
 	out, group, made := *t, *t.Group, t.Group.Make
 	group.Make = func() *unstructured.Unstructured {
 		u := made()
-		if spec, ok := u.Object["spec"].(map[string]any); ok {
+		spec, _ := u.Object["spec"].(map[string]any)
+		sets, _ := spec["podSets"].([]any)
+		switch {
+		case len(sets) > 0: // a Workload of Kueue's
+			if set, ok := sets[0].(map[string]any); ok {
+				set["count"] = int64(by.Least)
+			}
+		case spec != nil:
 			spec["minMember"] = int64(by.Least)
 		}
 		return u
@@ -156,30 +163,34 @@ func (o *owners) chain(p *corev1.Pod) []dialect.Owner {
 	return out
 }
 
-// owned are the pod's controllers, with the object above them that a controller of another project's made them for.
+// owned are the pod's controllers, with the object that a controller of another project's made it for. That object need not be in the
+// chain of controllers: the workers of a LeaderWorkerSet belong to their leader.
 func (f *Feed) owned(p *corev1.Pod) []dialect.Owner {
 	out := f.owners.chain(p)
 	if f.made.Maker == nil {
 		return out
 	}
+	by := f.made.Pod(&dialect.Pod{Pod: p, Owners: out}, f.foreign)
+	if by == nil {
+		return out
+	}
+	o := f.madeFor(by)
+	if o == nil {
+		return out
+	}
+	t := f.foreign.objects[by.Group.Kind][by.Group.Namespace+"/"+by.Group.Name]
 	ref := metav1.GetControllerOfNoCopy(p)
 	if n := len(out); n > 0 {
 		ref = out[n-1].By
 	}
-	if ref == nil {
+	if ref != nil && ref.Kind == t.raw.GetKind() && ref.UID != o.UID { // made for one of the same name that is gone
 		return out
 	}
-	for _, k := range f.made.Kinds() {
-		if k.Kind != ref.Kind || k.GroupVersion().String() != ref.APIVersion {
-			continue
-		}
-		if o := f.foreign.Object(k.Name(), p.Namespace, ref.Name); o != nil && o.UID == ref.UID {
-			if set, ok := o.Value.(*controllers.Set); ok {
-				return append(out, dialect.Owner{Kind: ref.Kind, Name: ref.Name, UID: ref.UID, APIVersion: ref.APIVersion, Meta: set.Meta})
-			}
-		}
+	set, ok := o.Value.(*controllers.Set)
+	if !ok {
+		return out
 	}
-	return out
+	return append(out, dialect.Owner{Kind: t.raw.GetKind(), Name: o.Name, UID: o.UID, APIVersion: t.raw.GetAPIVersion(), Meta: set.Meta, Part: by.Part})
 }
 
 // speakMaker has the kinds of the maker read from now on.

@@ -22,6 +22,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/kube/answer"
+	"github.com/berth-dev/berth/kube/dialect/all"
 	"github.com/berth-dev/berth/kube/policy"
 	"github.com/berth-dev/berth/kube/scheduler"
 )
@@ -35,6 +36,8 @@ type Values struct {
 	Memory   resource.Quantity
 	Family   corev1.IPFamily // of the pods' addresses
 	Config   string          // of the scheduler: a SchedulerConfiguration; "": as the cluster has it, else the defaults
+	// Dialects are other schedulers whose admission policies are installed too: what their own webhooks do. Their kinds are not.
+	Dialects []string
 }
 
 // Defaults are the values where nothing is chosen. Requests are a guess for some hundred nodes: nobody has measured them yet.
@@ -129,6 +132,13 @@ func Objects(v Values) ([]Object, error) {
 	for _, p := range policies {
 		texts = append(texts, p.Text)
 	}
+	for _, name := range v.Dialects {
+		more, err := policiesOf(name)
+		if err != nil {
+			return nil, err
+		}
+		texts = append(texts, more...)
+	}
 	for _, o := range workload(v) {
 		text, err := write(o)
 		if err != nil {
@@ -143,6 +153,28 @@ func Objects(v Values) ([]Object, error) {
 		}
 		o.Once = o.Kind == "ConfigMap" && v.Config == ""
 		out = append(out, o)
+	}
+	return out, nil
+}
+
+// policiesOf are the admission policies of a dialect, and their bindings.
+func policiesOf(name string) (out [][]byte, err error) {
+	d := all.Find(name)
+	if d == nil {
+		return nil, fmt.Errorf("install: there is no dialect %q: choose %s", name, strings.Join(all.Names(), ", "))
+	}
+	for _, text := range d.Install().Objects {
+		var o unstructured.Unstructured
+		if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
+			return nil, fmt.Errorf("install: dialect %s: %w", name, err)
+		}
+		if strings.Contains(o.GetKind(), "AdmissionPolicy") {
+			text, err := write(o.Object)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, text)
+		}
 	}
 	return out, nil
 }

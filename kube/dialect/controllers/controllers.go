@@ -152,7 +152,7 @@ func (controllers) Pod(p *dialect.Pod, w dialect.World) *dialect.Terms {
 		if at == nil || at.name == "" {
 			continue
 		}
-		out := &dialect.Terms{Keys: make(map[string]string), Group: &dialect.GroupRef{Kind: c.kind + "." + c.group, Namespace: p.Namespace, Name: at.name}}
+		out := &dialect.Terms{Keys: make(map[string]string), Part: at.group, Group: &dialect.GroupRef{Kind: c.kind + "." + c.group, Namespace: p.Namespace, Name: at.name}}
 		o := w.Object(out.Group.Kind, p.Namespace, at.name)
 		if o == nil {
 			out.Missing = c.kind + " " + at.name

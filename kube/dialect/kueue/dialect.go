@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -171,7 +172,10 @@ func (r *reading) gate() {
 func (r *reading) group() {
 	name := r.Label(groupNameKey)
 	count := r.Annotation(groupCountKey)
-	switch {
+	switch n := len(r.Owners); {
+	case n > 0 && r.Owners[n-1].APIVersion != "":
+		r.Ignore(groupNameKey, groupCountKey, minParallelKey)
+		r.made(r.Owners[n-1])
 	case len(r.Owners) > 0 && r.Owners[0].Kind == "Job":
 		r.Ignore(groupNameKey, groupCountKey)
 		r.job(&r.Owners[0])
@@ -193,6 +197,16 @@ func (r *reading) group() {
 	default:
 		r.ref(workloadName("pod", r.Name, r.UID), dialect.Owner{Kind: "Pod", Name: r.Name, UID: r.UID}, 1)
 	}
+}
+
+// made is of the pods of another project's workload: what of them starts together that project's own object says, and one Workload
+// stands for it.
+func (r *reading) made(by dialect.Owner) {
+	name := by.Name
+	if by.Part != "" {
+		name += "-" + by.Part
+	}
+	r.ref(workloadName(strings.ToLower(by.Kind), name, by.UID), by, 1)
 }
 
 func (r *reading) job(job *dialect.Owner) {

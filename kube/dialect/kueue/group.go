@@ -26,10 +26,12 @@ const maxWorkload = 240
 // makeWorkload is the Workload that Kueue would make. Of the pods' template it has what they request: a Workload is for people.
 func makeWorkload(ref *dialect.GroupRef, by dialect.Owner, count int, local, class string, pod *corev1.PodSpec) *unstructured.Unstructured {
 	version := "apps/v1"
-	switch by.Kind {
-	case "Job":
+	switch {
+	case by.APIVersion != "":
+		version = by.APIVersion
+	case by.Kind == "Job":
 		version = "batch/v1"
-	case "Pod":
+	case by.Kind == "Pod":
 		version = "v1"
 	}
 	containers := make([]any, 0, len(pod.Containers))
