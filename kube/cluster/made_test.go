@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -142,5 +143,67 @@ func TestRoleIsOver(t *testing.T) {
 	s.add("berth", "new", ofSet("worker"), nil, 1)
 	if n := s.started(); n != 1 {
 		t.Errorf("%d pods are placed, want the one that replaces a worker: %s", n, fmt.Sprint(s.gangs.described))
+	}
+}
+
+// TestKueueOfMakers has a JobSet and a LeaderWorkerSet wait for quota as a whole: whose label names the queue, and whose pods are gated.
+// One Workload stands for the JobSet, and one for each group of the LeaderWorkerSet.
+func TestKueueOfMakers(t *testing.T) {
+	const (
+		queueName = "kueue.x-k8s.io/queue-name"
+		flavor    = "{apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, metadata: {name: any}}"
+		local     = "{apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue, metadata: {name: user, namespace: default}, spec: {clusterQueue: team}}"
+		set       = `{apiVersion: leaderworkerset.x-k8s.io/v1, kind: LeaderWorkerSet, metadata: {name: serve, namespace: default, labels: {kueue.x-k8s.io/queue-name: user}}, spec: {replicas: 2, leaderWorkerTemplate: {size: 2}}}`
+	)
+	of := func(index, worker string) said {
+		return said{"leaderworkerset.sigs.k8s.io/name": "serve", "leaderworkerset.sigs.k8s.io/group-index": index, "leaderworkerset.sigs.k8s.io/worker-index": worker, queueName: "user"}
+	}
+	for name, c := range map[string]struct {
+		quota  int
+		object string
+		add    func(*speaking)
+		want   int
+		groups []string
+	}{
+		"a JobSet beyond its quota": {4, trainSet, func(s *speaking) {
+			for _, role := range []string{"driver", "worker"} {
+				labels := ofSet(role)
+				labels[queueName] = "user"
+				s.add("berth", role, labels, nil, map[string][]int64{"driver": {1}, "worker": {1, 1, 1, 1}}[role]...)
+			}
+		}, 0, []string{"jobset-train- 5"}},
+		"a JobSet within it": {5, trainSet, func(s *speaking) {
+			for _, role := range []string{"driver", "worker"} {
+				labels := ofSet(role)
+				labels[queueName] = "user"
+				s.add("berth", role, labels, nil, map[string][]int64{"driver": {1}, "worker": {1, 1, 1, 1}}[role]...)
+			}
+		}, 5, []string{"jobset-train- 5"}},
+		"one group of two": {3, set, func(s *speaking) {
+			for _, index := range []string{"0", "1"} {
+				s.add("berth", "l"+index, of(index, "0"), nil, 1)
+				s.add("berth", "w"+index, of(index, "1"), nil, 1)
+			}
+		}, 2, []string{"leaderworkerset-serve-0- 2", "leaderworkerset-serve-1- 2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			queue := fmt.Sprintf("{apiVersion: kueue.x-k8s.io/v1beta2, kind: ClusterQueue, metadata: {name: team}, spec: {namespaceSelector: {}, resourceGroups: [{coveredResources: [nvidia.com/gpu], flavors: [{name: any, resources: [{name: nvidia.com/gpu, nominalQuota: %d}]}]}]}}", c.quota)
+			s := speak(t, "kueue", flavor, queue, local)
+			s.Speak(controllers.New())
+			s.foreign1(t, c.object)
+			c.add(s)
+			if got := s.started(); got != c.want {
+				t.Errorf("%d pods are placed, want %d", got, c.want)
+			}
+			var groups []string
+			for _, g := range s.ForeignGroups() {
+				u := g.Ref.Make()
+				sets := u.Object["spec"].(map[string]any)["podSets"].([]any)
+				groups = append(groups, fmt.Sprintf("%s %v", g.Ref.Name[:len(g.Ref.Name)-5], sets[0].(map[string]any)["count"]))
+			}
+			if diff := cmp.Diff(c.groups, groups); diff != "" {
+				t.Errorf("Workloads (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
