@@ -104,7 +104,7 @@ func holds(list any, want string) bool {
 // address instead of through a Service: the cluster has no network of pods.
 func (o operator) hooks(to target) ([]map[string]any, error) {
 	if o.files.webhooks == "" {
-		return nil, nil
+		return o.ownHooks(to), nil
 	}
 	read, err := o.read(o.files.webhooks)
 	if err != nil {
@@ -132,6 +132,28 @@ func (o operator) hooks(to target) ([]map[string]any, error) {
 		read[i] = o.marked(c)
 	}
 	return read, nil
+}
+
+// ownHooks is the webhook configuration of an operator of Berth's own.
+func (o operator) ownHooks(to target) []map[string]any {
+	var hooks []any
+	for _, h := range o.checked {
+		at := "/validate-" + strings.ReplaceAll(h.group, ".", "-") + "-" + h.version + "-" + strings.ToLower(h.kind)
+		hooks = append(hooks, map[string]any{
+			"name": h.plural + "." + h.group, "admissionReviewVersions": []any{"v1"}, "sideEffects": "None", "failurePolicy": "Fail",
+			"clientConfig": map[string]any{"url": to.url + "/" + to.secret + "/" + o.name + at, "caBundle": to.ca},
+			"rules": []any{map[string]any{
+				"apiGroups": []any{h.group}, "apiVersions": []any{h.version}, "resources": []any{h.plural}, "operations": []any{"CREATE"},
+			}},
+		})
+	}
+	if len(hooks) == 0 {
+		return nil
+	}
+	return []map[string]any{o.marked(map[string]any{
+		"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+		"metadata": map[string]any{"name": "berth-operators-" + o.name}, "webhooks": hooks,
+	})}
 }
 
 // missing says whether a webhook is for kinds that are not installed.

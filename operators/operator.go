@@ -25,11 +25,16 @@ type operator struct {
 	// own are definitions, and rules the rights, of an operator of Berth's own, which has no module with files.
 	own   []map[string]any
 	rules []any
+	// checked are the kinds of such an operator that a webhook of its own checks.
+	checked []hook
 	// types adds its kinds to the scheme of its manager.
 	types func(*runtime.Scheme) error
 	// setup adds its controllers and webhooks to the manager.
 	setup func(context.Context, ctrl.Manager) error
 }
+
+// hook is a kind that is checked by a validating webhook, which controller-runtime serves under a path that follows from it.
+type hook struct{ group, version, kind, plural string }
 
 // files are paths of YAML in a module.
 type files struct {

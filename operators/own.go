@@ -1,6 +1,21 @@
 package main
 
-import "strings"
+import (
+	"context"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+)
+
+// onCreate is a webhook that checks what is created.
+type onCreate[T runtime.Object] func(T) error
+
+func (c onCreate[T]) ValidateCreate(_ context.Context, o T) (admission.Warnings, error) {
+	return nil, c(o)
+}
+func (onCreate[T]) ValidateUpdate(context.Context, T, T) (admission.Warnings, error) { return nil, nil }
+func (onCreate[T]) ValidateDelete(context.Context, T) (admission.Warnings, error)    { return nil, nil }
 
 // definition is a kind of another project's, whose fields are not checked: nobody has its schema here.
 func definition(group, version, kind, plural string, short ...string) map[string]any {

@@ -8,26 +8,19 @@ import (
 	rayv1 "github.com/ray-project/kuberay/ray-operator/apis/ray/v1"
 	"github.com/ray-project/kuberay/ray-operator/controllers/ray"
 	"github.com/ray-project/kuberay/ray-operator/controllers/ray/utils"
-	"github.com/ray-project/kuberay/ray-operator/controllers/ray/utils/dashboardclient"
-	utiltypes "github.com/ray-project/kuberay/ray-operator/controllers/ray/utils/types"
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// kubeRay runs RayClusters and RayJobs. RayServices are left out: what they serve would have to be asked of Ray itself.
+// kubeRay runs RayClusters, RayJobs and RayServices. RayCronJobs are left out.
 //
 // Simulated pods run no Ray. So probes and init containers that ask it are not put into pods, and the dashboard, which KubeRay asks
-// what has become of a job, is simulated: a job is as the pod is that submits it.
+// what has become of a job or of Serve's applications, is simulated (raydashboard.go).
 var kubeRay = operator{
 	name: "ray",
 	files: files{
-		crds:     []string{"config/crd/bases/ray.io_rayclusters.yaml", "config/crd/bases/ray.io_rayjobs.yaml"},
+		crds:     []string{"config/crd/bases/ray.io_rayclusters.yaml", "config/crd/bases/ray.io_rayjobs.yaml", "config/crd/bases/ray.io_rayservices.yaml"},
 		roles:    []string{"config/rbac/role.yaml"},
 		webhooks: "config/webhook/manifests.yaml",
 	},
@@ -41,7 +34,11 @@ var kubeRay = operator{
 		if err := ray.NewReconciler(ctx, m, ray.RayClusterReconcilerOptions{}).SetupWithManager(m, 1); err != nil {
 			return err
 		}
-		if err := ray.NewRayJobReconciler(ctx, m, ray.RayJobReconcilerOptions{}, dashboards{}).SetupWithManager(m, 1); err != nil {
+		simulated := &dashboards{}
+		if err := ray.NewRayJobReconciler(ctx, m, ray.RayJobReconcilerOptions{}, simulated).SetupWithManager(m, 1); err != nil {
+			return err
+		}
+		if err := ray.NewRayServiceReconciler(ctx, m, simulated).SetupWithManager(m, 1); err != nil {
 			return err
 		}
 		return errors.Join(
@@ -50,6 +47,9 @@ var kubeRay = operator{
 			})).Complete(),
 			ctrl.NewWebhookManagedBy(m, &rayv1.RayJob{}).WithValidator(checked[*rayv1.RayJob](func(j *rayv1.RayJob) error {
 				return errors.Join(utils.ValidateRayJobMetadata(j.ObjectMeta), utils.ValidateRayJobSpec(j))
+			})).Complete(),
+			ctrl.NewWebhookManagedBy(m, &rayv1.RayService{}).WithValidator(checked[*rayv1.RayService](func(s *rayv1.RayService) error {
+				return errors.Join(utils.ValidateRayServiceMetadata(s.ObjectMeta), utils.ValidateRayServiceSpec(s))
 			})).Complete(),
 		)
 	},
@@ -66,55 +66,3 @@ func (c checked[T]) ValidateUpdate(_ context.Context, _, o T) (admission.Warning
 	return nil, c(o)
 }
 func (c checked[T]) ValidateDelete(context.Context, T) (admission.Warnings, error) { return nil, nil }
-
-// dashboards simulates the dashboard of every cluster.
-type dashboards struct{}
-
-func (dashboards) GetDashboardClient(_ context.Context, m manager.Manager) func(*rayv1.RayCluster, string) (dashboardclient.RayDashboardClientInterface, error) {
-	return func(c *rayv1.RayCluster, _ string) (dashboardclient.RayDashboardClientInterface, error) {
-		return &dashboard{client: m.GetClient(), cluster: c}, nil
-	}
-}
-
-func (dashboards) GetHttpProxyClient(manager.Manager) func(string, string, string, int) utils.RayHttpProxyClientInterface {
-	return nil // RayServices alone ask for it
-}
-
-// dashboard answers for one cluster; what is asked for RayServices alone it does not have.
-type dashboard struct {
-	dashboardclient.RayDashboardClientInterface
-	client  client.Client
-	cluster *rayv1.RayCluster
-}
-
-// GetJobInfo says that the job is as the Job is that submits it, which has the name of the RayJob.
-func (d *dashboard) GetJobInfo(ctx context.Context, id string) (*utiltypes.RayJobInfo, error) {
-	out := &utiltypes.RayJobInfo{SubmissionId: id, JobStatus: rayv1.JobStatusPending}
-	owner := ""
-	for _, ref := range d.cluster.OwnerReferences {
-		if ref.Kind == "RayJob" {
-			owner = ref.Name
-		}
-	}
-	var j batchv1.Job
-	if err := d.client.Get(ctx, client.ObjectKey{Namespace: d.cluster.Namespace, Name: owner}, &j); apierrors.IsNotFound(err) || owner == "" {
-		return out, nil
-	} else if err != nil {
-		return nil, err
-	}
-	if j.Status.Ready != nil && *j.Status.Ready > 0 {
-		out.JobStatus = rayv1.JobStatusRunning
-	}
-	for _, c := range j.Status.Conditions {
-		switch {
-		case c.Status != corev1.ConditionTrue:
-		case c.Type == batchv1.JobComplete:
-			out.JobStatus = rayv1.JobStatusSucceeded
-		case c.Type == batchv1.JobFailed:
-			out.JobStatus = rayv1.JobStatusFailed
-		}
-	}
-	return out, nil
-}
-
-func (*dashboard) StopJob(context.Context, string) error { return nil }

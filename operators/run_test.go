@@ -67,7 +67,7 @@ func TestManifests(t *testing.T) {
 		if count["CustomResourceDefinition"] != len(o.files.crds)+len(o.own) || count["ClusterRole"] != 1 || count["ClusterRoleBinding"] != 1 {
 			t.Errorf("%s: %v", o.name, count)
 		}
-		if o.files.webhooks != "" && count["ValidatingWebhookConfiguration"] != 1 {
+		if (o.files.webhooks != "" || len(o.checked) > 0) && count["ValidatingWebhookConfiguration"] != 1 {
 			t.Errorf("%s: %v", o.name, count)
 		}
 	}

@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"crypto/ed25519"
+	"encoding/pem"
 	"reflect"
 	"strings"
 
+	"golang.org/x/crypto/ssh"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,11 +23,12 @@ import (
 // volcanoJob is no controller of Volcano's, whose modules do not compile here: it is Berth's own expander of its Jobs. Queues and
 // PodGroups, and whoever reads them, come with --dialect volcano.
 var volcanoJob = operator{
-	name: "vcjob",
-	own:  []map[string]any{definition("batch.volcano.sh", "v1alpha1", "Job", "jobs", "vcjob", "vj")},
+	name: "vcjob", secrets: true,
+	checked: []hook{{group: "batch.volcano.sh", version: "v1alpha1", kind: "Job", plural: "jobs"}},
+	own:     []map[string]any{definition("batch.volcano.sh", "v1alpha1", "Job", "jobs", "vcjob", "vj")},
 	rules: []any{
 		rule("batch.volcano.sh", "jobs", "get", "list", "watch"), rule("batch.volcano.sh", "jobs/status", "update", "patch"), rule("batch.volcano.sh", "jobs/finalizers", "update"),
-		rule("scheduling.volcano.sh", "podgroups", "create"), rule("", "services", "create"),
+		rule("scheduling.volcano.sh", "podgroups", "create"), rule("", "services", "create"), rule("", "configmaps", "create"), rule("", "secrets", "create"),
 		rule("", "pods", "get", "list", "watch", "create", "delete"), rule("", "events", "create", "patch"), rule("events.k8s.io", "events", "create", "patch"),
 	},
 	types: func(s *runtime.Scheme) error {
@@ -34,6 +38,9 @@ var volcanoJob = operator{
 		return scheduling.AddToScheme(s)
 	},
 	setup: func(_ context.Context, m ctrl.Manager) error {
+		if err := ctrl.NewWebhookManagedBy(m, &batch.Job{}).WithValidator(onCreate[*batch.Job](vcjob.Check)).Complete(); err != nil {
+			return err
+		}
 		return ctrl.NewControllerManagedBy(m).Named("vcjob").For(&batch.Job{}).Owns(&corev1.Pod{}).Complete(&volcanoJobs{m.GetClient(), m.GetEventRecorderFor("berth-vcjob")})
 	},
 }
@@ -61,15 +68,9 @@ func (r *volcanoJobs) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Resu
 	if len(plan.Untold) > 0 && job.Status.State.Phase == "" {
 		r.events.Event(&job, corev1.EventTypeNormal, "NotHonoured", "Berth's expander does not act on "+strings.Join(plan.Untold, ", "))
 	}
-	objects := []client.Object{plan.Group}
-	if plan.Service != nil {
-		objects = append(objects, plan.Service)
-	}
-	for _, p := range plan.Create {
-		objects = append(objects, p)
-	}
-	if len(plan.Create) == 0 {
-		objects = nil
+	objects, err := made(&plan)
+	if err != nil {
+		return ctrl.Result{}, err
 	}
 	for _, o := range objects {
 		if err := r.Create(ctx, o); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -92,4 +93,48 @@ func (r *volcanoJobs) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Resu
 		return ctrl.Result{Requeue: true}, nil
 	}
 	return ctrl.Result{}, err
+}
+
+// made are the objects that the plan has to have created, what pods need before the pods; none where no pod is missing.
+func made(plan *vcjob.Plan) ([]client.Object, error) {
+	if len(plan.Create) == 0 {
+		return nil, nil
+	}
+	objects := []client.Object{plan.Group}
+	if plan.Service != nil {
+		objects = append(objects, plan.Service)
+	}
+	if plan.Hosts != nil {
+		objects = append(objects, plan.Hosts)
+	}
+	if plan.Keys != nil {
+		if err := giveKeys(plan.Keys); err != nil {
+			return nil, err
+		}
+		objects = append(objects, plan.Keys)
+	}
+	for _, p := range plan.Create {
+		objects = append(objects, p)
+	}
+	return objects, nil
+}
+
+// giveKeys makes the keys by which a Job's pods log in to each other. Of a Secret that is there already they are thrown away.
+func giveKeys(s *corev1.Secret) error {
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		return err
+	}
+	block, err := ssh.MarshalPrivateKey(private, "")
+	if err != nil {
+		return err
+	}
+	key, err := ssh.NewPublicKey(public)
+	if err != nil {
+		return err
+	}
+	for i, text := range [][]byte{pem.EncodeToMemory(block), ssh.MarshalAuthorizedKey(key), ssh.MarshalAuthorizedKey(key)} {
+		s.Data[vcjob.KeyFiles[i]] = text
+	}
+	return nil
 }

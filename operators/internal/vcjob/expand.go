@@ -22,7 +22,9 @@ import (
 // Plan is what is to be done for a Job.
 type Plan struct {
 	Group   *scheduling.PodGroup
-	Service *corev1.Service // nil: none
+	Service *corev1.Service   // nil: none
+	Hosts   *corev1.ConfigMap // the names of each task's pods; nil: none
+	Keys    *corev1.Secret    // without its keys, which are to be made; nil: none
 	Create  []*corev1.Pod
 	Delete  []string // pods, by name
 	Status  batch.JobStatus
@@ -39,6 +41,9 @@ const (
 
 // Expand says what the Job needs, given the pods that it has. The Job is not written to.
 func Expand(job *batch.Job, pods []corev1.Pod) (Plan, error) {
+	if err := Check(job); err != nil {
+		return Plan{}, err
+	}
 	j := defaulted(job)
 	total := int32(0)
 	for _, t := range j.Spec.Tasks {
@@ -53,7 +58,7 @@ func Expand(job *batch.Job, pods []corev1.Pod) (Plan, error) {
 			x.pods[pods[i].Name] = &pods[i]
 		}
 	}
-	out := Plan{Group: x.group(), Service: x.service(), Untold: x.untold(), Status: *j.Status.DeepCopy()}
+	out := Plan{Group: x.group(), Service: x.service(), Hosts: x.hostFiles(), Keys: x.keys(), Untold: x.untold(), Status: *j.Status.DeepCopy()}
 	x.count(&out.Status)
 	x.act(&out)
 	if !over(out.Status.State.Phase) {
@@ -70,6 +75,15 @@ func defaulted(job *batch.Job) *batch.Job {
 	if s.MaxRetry == 0 {
 		s.MaxRetry = maxRetry
 	}
+	plugins := maps.Clone(s.Plugins)
+	for _, name := range sorted(s.Plugins) { // which others some cannot do without
+		for _, needs := range map[string][]string{"mpi": {"svc", "ssh"}, "pytorch": {"svc"}, "tensorflow": {"svc"}}[name] {
+			if _, ok := plugins[needs]; !ok {
+				plugins[needs] = nil
+			}
+		}
+	}
+	s.Plugins = plugins
 	least := int32(0)
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
@@ -103,16 +117,50 @@ func (x *expansion) group() *scheduling.PodGroup {
 	s := &x.job.Spec
 	g := &scheduling.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: x.job.Namespace, Name: x.groupName(), OwnerReferences: x.owner(), Annotations: keysOf(x.job.Annotations), Labels: keysOf(x.job.Labels)}}
 	g.Spec.MinMember, g.Spec.Queue, g.Spec.PriorityClassName = s.MinAvailable, s.Queue, s.PriorityClassName
-	sum := int32(0)
+	sum, first := int32(0), int32(0)
 	tasks := make(map[string]int32)
 	for _, t := range s.Tasks {
 		sum += *t.MinAvailable
-		tasks[t.Name] = *t.MinAvailable
+		if t.DependsOn == nil || len(t.DependsOn.Name) == 0 {
+			tasks[t.Name] = *t.MinAvailable
+			first += t.Replicas
+		}
 	}
-	if sum <= s.MinAvailable && len(tasks) > 1 {
+	if sum <= s.MinAvailable && len(s.Tasks) > 1 && len(tasks) > 0 {
 		g.Spec.MinTaskMember = tasks
 	}
+	if first > 0 { // pods of tasks that wait for others are not there when the group starts
+		g.Spec.MinMember = min(g.Spec.MinMember, first)
+	}
+	if t := s.NetworkTopology; t != nil {
+		g.Spec.NetworkTopology = topology(t)
+	}
+	for i := range s.Tasks {
+		if p := s.Tasks[i].PartitionPolicy; p != nil {
+			g.Spec.SubGroupPolicy = append(g.Spec.SubGroupPolicy, partitions(&s.Tasks[i]))
+		}
+	}
 	return g
+}
+
+func topology(t *batch.NetworkTopologySpec) *scheduling.NetworkTopologySpec {
+	return &scheduling.NetworkTopologySpec{Mode: scheduling.NetworkTopologyMode(t.Mode), HighestTierAllowed: t.HighestTierAllowed, HighestTierName: t.HighestTierName}
+}
+
+// partitions is the policy of a task that is divided, as Volcano's controller has it in the PodGroup.
+func partitions(t *batch.TaskSpec) scheduling.SubGroupPolicySpec {
+	p := t.PartitionPolicy
+	size, least := p.PartitionSize, p.MinPartitions
+	out := scheduling.SubGroupPolicySpec{
+		Name: t.Name, SubGroupSize: &size, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{batch.TaskSpecKey: t.Name}}, MatchLabelKeys: []string{batch.TaskPartitionID},
+	}
+	if least > 0 {
+		out.MinSubGroups = &least
+	}
+	if p.NetworkTopology != nil {
+		out.NetworkTopology = topology(p.NetworkTopology)
+	}
+	return out
 }
 
 // keysOf are the keys of Volcano's own, which it passes on.
@@ -147,7 +195,7 @@ func (x *expansion) service() *corev1.Service {
 
 // named says whether pods have names to find each other by.
 func (x *expansion) named() bool {
-	for _, plugin := range []string{"svc", "ssh", "pytorch", "mpi", "tensorflow"} {
+	for _, plugin := range []string{"svc", "ssh", "pytorch", "mpi", "tensorflow", "ray"} {
 		if _, ok := x.plugin(plugin); ok {
 			return true
 		}
@@ -227,6 +275,10 @@ func (x *expansion) pod(t *batch.TaskSpec, index int32) *corev1.Pod {
 	if x.named() {
 		p.Spec.Hostname, p.Spec.Subdomain = or(p.Spec.Hostname, p.Name), or(p.Spec.Subdomain, j.Name)
 	}
+	if t.PartitionPolicy != nil && t.PartitionPolicy.PartitionSize > 0 {
+		p.Labels[batch.TaskPartitionID] = strconv.Itoa(int(index / t.PartitionPolicy.PartitionSize))
+	}
+	x.mount(&p.Spec)
 	env := x.env(t, index)
 	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for i := range list {
@@ -243,7 +295,7 @@ func (x *expansion) env(t *batch.TaskSpec, index int32) (out []corev1.EnvVar) {
 		set("VC_TASK_INDEX", strconv.Itoa(int(index)))
 		set("VK_TASK_INDEX", strconv.Itoa(int(index)))
 	}
-	if _, ok := x.plugin("svc"); ok {
+	if args, ok := x.plugin("svc"); ok && argument(args, "inject-hosts-env", "true") != "false" {
 		for i := range x.job.Spec.Tasks {
 			d := &x.job.Spec.Tasks[i]
 			name := strings.ToUpper(strings.ReplaceAll(d.Name, "-", "_"))
@@ -313,30 +365,46 @@ func (x *expansion) hosts(t *batch.TaskSpec) []string {
 // untold are fields that this expander does not act on.
 func (x *expansion) untold() (out []string) {
 	s := &x.job.Spec
-	for _, name := range slices.Sorted(maps.Keys(s.Plugins)) {
-		if !slices.Contains([]string{"env", "svc", "ssh", "pytorch", "mpi"}, name) {
+	for _, name := range sorted(s.Plugins) {
+		if slices.Contains([]string{"tensorflow", "ray", "hcclrank"}, name) {
 			out = append(out, "spec.plugins."+name)
 		}
-	}
-	if _, ok := s.Plugins["ssh"]; ok {
-		out = append(out, "spec.plugins.ssh: no keys are made")
 	}
 	if len(s.Volumes) > 0 {
 		out = append(out, "spec.volumes")
 	}
-	if s.NetworkTopology != nil {
-		out = append(out, "spec.networkTopology")
+	if s.RunningEstimate != nil {
+		out = append(out, "spec.runningEstimate")
 	}
 	for i := range s.Tasks {
-		if s.Tasks[i].PartitionPolicy != nil {
-			out = append(out, fmt.Sprintf("spec.tasks[%d].partitionPolicy", i))
-		}
 		if s.Tasks[i].TopologyPolicy != "" && s.Tasks[i].TopologyPolicy != batch.None {
 			out = append(out, fmt.Sprintf("spec.tasks[%d].topologyPolicy", i))
+		}
+		out = append(out, unacted(s.Tasks[i].Policies, fmt.Sprintf("spec.tasks[%d].policies", i))...)
+	}
+	return append(out, unacted(s.Policies, "spec.policies")...)
+}
+
+// unacted are policies for events that this expander does not see, or with actions that it does not take.
+func unacted(list []batch.LifecyclePolicy, at string) (out []string) {
+	for i := range list {
+		p := &list[i]
+		if !slices.Contains([]bus.Action{bus.RestartJobAction, bus.RestartTaskAction, bus.RestartPodAction, bus.CompleteJobAction, bus.TerminateJobAction, bus.AbortJobAction}, p.Action) {
+			out = append(out, fmt.Sprintf("%s[%d].action", at, i))
+		}
+		for _, event := range eventsOf(p) {
+			if !slices.Contains([]bus.Event{bus.AnyEvent, bus.PodFailedEvent, bus.PodEvictedEvent, bus.TaskCompletedEvent}, event) {
+				out = append(out, fmt.Sprintf("%s[%d].event %s", at, i, event))
+			}
+		}
+		if p.Timeout != nil {
+			out = append(out, fmt.Sprintf("%s[%d].timeout", at, i))
 		}
 	}
 	return out
 }
+
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // count counts the pods by phase.
 func (x *expansion) count(s *batch.JobStatus) {
@@ -368,7 +436,20 @@ func (x *expansion) act(out *Plan) {
 		out.Delete = x.alive()
 		return
 	}
-	switch action, task := x.due(); action {
+	if s.State.Phase == batch.Restarting && s.Terminating > 0 { // by a policy: nobody else evicted them
+		return
+	}
+	switch action, task, pod := x.due(); action {
+	case bus.RestartPodAction:
+		if s.RetryCount++; s.RetryCount >= x.job.Spec.MaxRetry {
+			s.State.Phase, s.State.Reason = batch.Failed, "MaxRetryReached"
+			out.Delete = x.alive()
+			return
+		}
+		s.State.Phase = batch.Restarting
+		if x.pods[pod].DeletionTimestamp == nil {
+			out.Delete = []string{pod}
+		}
 	case bus.RestartJobAction, bus.RestartTaskAction:
 		if s.RetryCount++; s.RetryCount >= x.job.Spec.MaxRetry {
 			s.State.Phase, s.State.Reason = batch.Failed, "MaxRetryReached"
@@ -410,27 +491,32 @@ func (x *expansion) phase(s *batch.JobStatus) batch.JobPhase {
 	return batch.Pending
 }
 
-// due is the first action that a policy asks for because of a pod, by name, that failed, or a task that is over; and the task.
-func (x *expansion) due() (bus.Action, string) {
-	for _, name := range slices.Sorted(maps.Keys(x.pods)) {
+// due is the first action that a policy asks for because of a pod, by name, that failed or that somebody evicts, or a task that is
+// over; and the task, and the pod.
+func (x *expansion) due() (bus.Action, string, string) {
+	for _, name := range sorted(x.pods) {
 		p := x.pods[name]
-		if p.Status.Phase != corev1.PodFailed || p.DeletionTimestamp != nil {
+		event := bus.PodFailedEvent
+		switch {
+		case p.DeletionTimestamp != nil && p.Status.Phase != corev1.PodFailed && p.Status.Phase != corev1.PodSucceeded:
+			event = bus.PodEvictedEvent
+		case p.Status.Phase != corev1.PodFailed || p.DeletionTimestamp != nil:
 			continue
 		}
 		task := p.Annotations[batch.TaskSpecKey]
-		if a := x.policy(task, bus.PodFailedEvent, exitCode(p)); a != "" {
-			return a, task
+		if a := x.policy(task, event, exitCode(p)); a != "" {
+			return a, task, name
 		}
 	}
 	for i := range x.job.Spec.Tasks {
 		t := &x.job.Spec.Tasks[i]
 		if t.Replicas > 0 && x.in(t, corev1.PodSucceeded) == t.Replicas {
 			if a := x.policy(t.Name, bus.TaskCompletedEvent, 0); a != "" {
-				return a, t.Name
+				return a, t.Name, ""
 			}
 		}
 	}
-	return "", ""
+	return "", "", ""
 }
 
 func exitCode(p *corev1.Pod) int32 {
@@ -450,7 +536,7 @@ func (x *expansion) policy(task string, event bus.Event, code int32) bus.Action 
 	}
 	for _, list := range append(lists, x.job.Spec.Policies) {
 		for _, p := range list {
-			events := append(slices.Clone(p.Events), p.Event)
+			events := eventsOf(&p)
 			if slices.Contains(events, event) || event != bus.TaskCompletedEvent && slices.Contains(events, bus.AnyEvent) || p.ExitCode != nil && code != 0 && *p.ExitCode == code {
 				return p.Action
 			}

@@ -26,11 +26,15 @@ func with(j *batch.Job, pods ...string) []corev1.Pod {
 	var out []corev1.Pod
 	for _, text := range pods {
 		name, phase, _ := strings.Cut(text, " ")
+		phase, deleted := strings.CutSuffix(phase, " deleted")
 		task := strings.Split(strings.TrimPrefix(name, "train-"), "-")[0]
 		out = append(out, corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, Annotations: map[string]string{batch.TaskSpecKey: task}, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(j, batch.SchemeGroupVersion.WithKind("Job"))}},
 			Status:     corev1.PodStatus{Phase: corev1.PodPhase(phase)},
 		})
+		if deleted {
+			out[len(out)-1].DeletionTimestamp = &metav1.Time{}
+		}
 	}
 	return out
 }
@@ -69,6 +73,9 @@ func TestExpand(t *testing.T) {
 		"any event is not success": {two + "policies: [{event: '*', action: RestartJob}]\n", []string{"train-master-0 Succeeded", "train-worker-0 Running", "train-worker-1 Running"}, "Running create [] delete []"},
 		"waits for the master":     {strings.Replace(two, "name: worker,", "name: worker, dependsOn: {name: [master]},", 1), nil, "Pending create [train-master-0] delete []"},
 		"the master runs":          {strings.Replace(two, "name: worker,", "name: worker, dependsOn: {name: [master]},", 1), []string{"train-master-0 Running"}, "Pending create [train-worker-0 train-worker-1] delete []"},
+		"evicted":                  {two + "policies: [{event: PodEvicted, action: RestartJob}]\n", []string{"train-master-0 Running", "train-worker-0 Running deleted", "train-worker-1 Running"}, "Restarting create [] delete [train-master-0 train-worker-1]"},
+		"evicted, and no policy":   {two, []string{"train-master-0 Running", "train-worker-0 Running deleted", "train-worker-1 Running"}, "Pending create [] delete []"},
+		"one pod again":            {two + "policies: [{event: PodFailed, action: RestartPod}]\n", []string{"train-master-0 Running", "train-worker-0 Failed", "train-worker-1 Running"}, "Restarting create [] delete [train-worker-0]"},
 		"enough succeeded":         {two + "minSuccess: 1\n", []string{"train-master-0 Succeeded", "train-worker-0 Running", "train-worker-1 Running"}, "Completed create [] delete []"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -86,7 +93,7 @@ func TestExpand(t *testing.T) {
 
 // TestPodsStartTogether holds the group of the pods against what the Job says, and that a Job without a minimum starts whole.
 func TestPodsStartTogether(t *testing.T) {
-	j := read(t, strings.Replace(two, "minAvailable: 3\n", "queue: blue\nplugins: {env: [], svc: [], pytorch: [--port=1], tensorboard: []}\n", 1))
+	j := read(t, strings.Replace(two, "minAvailable: 3\n", "queue: blue\nplugins: {env: [], svc: [], pytorch: [--port=1], ssh: [], ray: []}\n", 1))
 	p, err := Expand(j, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +114,13 @@ func TestPodsStartTogether(t *testing.T) {
 			t.Errorf("%s is %q, want %q", key, env[key], want)
 		}
 	}
-	if p.Service == nil || !slices.Equal(p.Untold, []string{"spec.plugins.tensorboard"}) {
+	if got := p.Hosts.Data["worker.host"]; got != "train-worker-0.train\ntrain-worker-1.train" {
+		t.Errorf("worker.host has %q", got)
+	}
+	if p.Keys == nil || len(last.Spec.Volumes) != 2 || len(last.Spec.Containers[0].VolumeMounts) != 2 {
+		t.Errorf("keys %v, volumes %v", p.Keys, last.Spec.Volumes)
+	}
+	if p.Service == nil || !slices.Equal(p.Untold, []string{"spec.plugins.ray"}) {
 		t.Errorf("service %v, untold %v", p.Service, p.Untold)
 	}
 }
@@ -133,5 +146,39 @@ func TestTooMany(t *testing.T) {
 	j := read(t, "tasks: [{name: a, replicas: 2147483647}, {name: b, replicas: 2147483647}]")
 	if _, err := Expand(j, nil); err == nil {
 		t.Error("it is expanded")
+	}
+}
+
+// TestCheck refuses what Volcano's webhook refuses.
+func TestCheck(t *testing.T) {
+	const task = "{name: a, replicas: 2, template: {spec: {containers: [{name: c}]}}}"
+	for spec, want := range map[string]string{
+		"tasks: []":                              "at least one task",
+		"minAvailable: 3\ntasks: [" + task + "]": "spec.minAvailable: 3, with 2 replicas",
+		"tasks: [" + task + "," + task + "]":     "two tasks",
+		"policies: [{event: PodFailed, action: RestartJob}, {event: PodFailed, action: AbortJob}]\ntasks: [" + task + "]":                                                                                   "has a policy already",
+		"policies: [{event: '*', action: RestartJob}, {event: PodFailed, action: AbortJob}]\ntasks: [" + task + "]":                                                                                         "beside event *",
+		"policies: [{event: PodFailed, exitCode: 3, action: RestartJob}]\ntasks: [" + task + "]":                                                                                                            "not both",
+		"plugins: {tensorboard: []}\ntasks: [" + task + "]":                                                                                                                                                 "no plugin",
+		"tasks: [{name: a, replicas: 1, dependsOn: {name: [b]}, template: {spec: {containers: [{name: c}]}}}, {name: b, replicas: 1, dependsOn: {name: [a]}, template: {spec: {containers: [{name: c}]}}}]": "depends on itself",
+	} {
+		if err := Check(read(t, spec)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", spec, err, want)
+		}
+	}
+	if err := Check(read(t, two)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestStages holds that a group does not wait for tasks that are made later.
+func TestStages(t *testing.T) {
+	j := read(t, strings.Replace(two, "name: master,", "name: master, dependsOn: {name: [worker]},", 1))
+	p, err := Expand(j, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g := p.Group.Spec; g.MinMember != 2 || len(g.MinTaskMember) != 1 || g.MinTaskMember["worker"] != 2 {
+		t.Errorf("%+v", g)
 	}
 }
