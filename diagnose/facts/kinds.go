@@ -221,6 +221,7 @@ var Kinds = []*KindInfo{
 	foreign("scheduling.x-k8s.io", "v1alpha1", "ElasticQuota", "elasticquotas", true),
 	foreign("scheduling.volcano.sh", "v1beta1", "Queue", "queues", false),
 	foreign("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups", true),
+	foreign("topology.volcano.sh", "v1alpha1", "HyperNode", "hypernodes", false),
 	foreign("batch.volcano.sh", "v1alpha1", "Job", "jobs", true),
 	foreign("karpenter.sh", "v1", "NodePool", "nodepools", false),
 	foreign("karpenter.sh", "v1", "NodeClaim", "nodeclaims", false),
