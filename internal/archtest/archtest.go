@@ -210,7 +210,7 @@ var Rules = map[string]Rule{
 	"kube/exposition":                {Ring: Edge, Imports: []string{"diagnose/doctor"}},
 	"kube/inspect":                   {Ring: Edge, Imports: []string{"api/v1alpha1", "diagnose", "diagnose/check", "diagnose/facts", "internal/spelling", "kube/devices", "kube/inspect/mask"}, Tests: []string{"engine", "engine/why", "kube/report"}},
 	"kube/inspect/mask":              {Ring: Edge},
-	"kube/install":                   {Ring: Edge, Imports: []string{"api/v1alpha1", "kube/answer", "kube/cluster", "kube/crd", "kube/dialect/all", "kube/policy", "kube/scheduler"}},
+	"kube/install":                   {Ring: Edge, Imports: []string{"api/v1alpha1", "diagnose/facts", "kube/answer", "kube/cluster", "kube/crd", "kube/dialect/all", "kube/policy", "kube/scheduler"}},
 	"kube/manifest":                  {Ring: Edge},
 	"kube/metrics":                   {Ring: Edge, Imports: []string{"capacity", "engine"}, Tests: []string{"engine/why", "fleet/dcgm"}},
 	"kube/policy":                    {Ring: Edge, Imports: []string{"api/v1alpha1"}, Tests: []string{"kube/convert", "kube/dialect/all"}},

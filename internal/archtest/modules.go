@@ -52,7 +52,7 @@ var Modules = map[string][]string{
 	"internal/conformance/upstream":  {"go.etcd.io/etcd/server/v3"},
 	"internal/intruder":              {"golang.org/x/sys"},
 	"internal/scenario":              {"github.com/rogpeppe/go-internal"},
-	"kube/answer":                    {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go"},
+	"kube/answer":                    {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/apiserver", "k8s.io/client-go"},
 	"kube/cluster":                   {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/component-helpers", "k8s.io/dynamic-resource-allocation", "k8s.io/utils"},
 	"kube/convert":                   {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/component-helpers", "k8s.io/dynamic-resource-allocation"},
 	"kube/crd":                       {"k8s.io/apimachinery", "k8s.io/client-go", "sigs.k8s.io/yaml"},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -125,9 +126,11 @@ func where(namespace string) string {
 	return " of namespace " + namespace
 }
 
+// allowed says whether the user may do so. A resource may have a subresource, after a slash.
 func (a *asking) allowed(verb, group, resource, namespace, name string) (bool, error) {
+	resource, below, _ := strings.Cut(resource, "/")
 	return a.s.reviews.may(a.Context(), a.user, &authorizationv1.ResourceAttributes{
-		Verb: verb, Group: group, Version: "*", Resource: resource, Namespace: namespace, Name: name,
+		Verb: verb, Group: group, Version: "*", Resource: resource, Subresource: below, Namespace: namespace, Name: name,
 	}, nil)
 }
 

@@ -109,9 +109,12 @@ func (c *court) reviewToken(a clienttesting.Action) (bool, runtime.Object, error
 func (c *court) reviewAccess(a clienttesting.Action) (bool, runtime.Object, error) {
 	c.reviews.Add(1)
 	r := a.(clienttesting.CreateAction).GetObject().(*authorizationv1.SubjectAccessReview).DeepCopy()
-	what := "get /metrics"
+	what := ""
+	if on := r.Spec.NonResourceAttributes; on != nil {
+		what = on.Verb + " " + on.Path
+	}
 	if on := r.Spec.ResourceAttributes; on != nil {
-		what = on.Verb + " " + on.Resource + " "
+		what = on.Verb + " " + strings.TrimSuffix(on.Resource+"/"+on.Subresource, "/") + " "
 		r.Status.Allowed = slices.Contains(c.rights[r.Spec.User], what+"*")
 		what += on.Namespace
 	}

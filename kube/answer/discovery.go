@@ -30,6 +30,7 @@ func (a *asking) resources() (any, error) {
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: GroupVersion,
 		APIResources: []metav1.APIResource{
 			{Name: "configurations", SingularName: "configuration", Kind: "Configuration", Verbs: verbs},
+			{Name: PageResource, Kind: "Page", Namespaced: true, Verbs: metav1.Verbs{"get"}},
 			{Name: "queues", SingularName: "queue", Kind: "Queue", Verbs: verbs},
 			{Name: "workloads", SingularName: "workload", Kind: "Workload", Namespaced: true, Verbs: verbs},
 		},

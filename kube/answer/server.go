@@ -25,6 +25,7 @@ type Server struct {
 	warm    atomic.Bool                   // it knows the cluster, so that it could lead at once
 	address string                        // of this process in its cluster; "": it is not in one
 	text    func() (string, error)        // more metrics, in Prometheus' text format; nil: none
+	page    Page                          // nil: there is none
 	outage  func() (time.Duration, error) // how long the API server has been unreachable, and why; nil: nobody knows
 	asked   atomic.Int64
 	refused atomic.Int64 // questions for which there was no time
@@ -127,6 +128,10 @@ func (s *Server) handler() http.Handler {
 	for _, at := range []string{root, root + "/namespaces/{namespace}"} {
 		m.HandleFunc(at+"/configurations", s.answer((*asking).configurations))
 		m.HandleFunc(at+"/configurations/{name}", s.answer((*asking).configuration))
+	}
+	for _, at := range []string{root, root + "/namespaces/{namespace}"} {
+		m.HandleFunc(at+"/pages/{name}/proxy", s.showPage)
+		m.HandleFunc(at+"/pages/{name}/proxy/{below...}", s.showPage)
 	}
 	m.HandleFunc("/", s.answer((*asking).nothing))
 	return m

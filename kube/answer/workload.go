@@ -44,15 +44,20 @@ func (a *asking) workloads() (any, error) {
 func (a *asking) list(items []Workload) any {
 	state, of := State(a.FormValue("state")), a.FormValue("of")
 	items = slices.DeleteFunc(items, func(w Workload) bool { return state != "" && w.State != state || of != "" && !w.Is(of) })
-	view := a.view()
+	list := listed(items, a.view())
+	if a.wantsTable() {
+		return workloadTable(list.Items)
+	}
+	return list
+}
+
+// listed is the list with what a line tells, and what the view lets be told. It writes into the items.
+func listed(items []Workload, view view) WorkloadList {
 	for i := range items {
 		w := &items[i]
 		view.hide(w)
 		w.TypeMeta = metav1.TypeMeta{APIVersion: GroupVersion, Kind: "Workload"}
 		w.Gates, w.Certificates, w.Pods.Names = nil, nil, nil
-	}
-	if a.wantsTable() {
-		return workloadTable(items)
 	}
 	return WorkloadList{TypeMeta: metav1.TypeMeta{APIVersion: GroupVersion, Kind: "WorkloadList"}, Items: items}
 }
@@ -126,13 +131,18 @@ func (a *asking) listQueues(verb, name string) ([]Queue, error) {
 	if err != nil {
 		return nil, err
 	}
+	return queuesOf(items, namespace), nil
+}
+
+// queuesOf are those that the namespace may use; of "", all.
+func queuesOf(items []Queue, namespace string) []Queue {
 	items = slices.DeleteFunc(slices.Clone(items), func(q Queue) bool {
 		return namespace != "" && q.Namespaces != nil && !slices.Contains(q.Namespaces, namespace)
 	})
 	for i := range items {
 		items[i].TypeMeta = metav1.TypeMeta{APIVersion: GroupVersion, Kind: "Queue"}
 	}
-	return items, nil
+	return items
 }
 
 func notFound(resource, name string) error {
