@@ -51,6 +51,7 @@ func queue(name, parent string, quota, used, borrowed, waiting int64) answer.Que
 // research is a cluster of a test: three teams, and work that waits.
 func research() *scripted {
 	q := &scripted{queues: answer.QueueList{Items: []answer.Queue{queue("research", "", 512, 430, 0, 2), queue("vision", "research", 128, 190, 62, 1), queue("language", "research", 384, 240, 0, 1), queue("serving", "", 96, 64, 0, 0)}}}
+	q.queues.Items[2].Lent = gpus(50) // the rest of what vision borrows is of no child of research
 	for i := range 16 {
 		q.workloads.Items = append(q.workloads.Items, workload(fmt.Sprintf("team-%d", i*16/128%7), fmt.Sprintf("gang.train-%d", i), []string{"vision", "language", "serving"}[i%3], answer.Running, 100))
 	}
@@ -108,6 +109,7 @@ func TestPage(t *testing.T) {
 
 	b.Do(`location.hash = "#queues"`)
 	b.Until(`document.querySelectorAll("table.queues tbody tr").length === 4 && document.querySelector("table.line tbody").innerText.includes("job/llama")`)
+	b.Until(`document.querySelector(".loans").innerText.includes("vision 62 borrowed: 50 lent by language and 12 from what research has beyond its children's quotas, or from above.")`)
 	b.shoot("queues")
 	b.Do(`document.querySelector("table.line a").click()`)
 	b.Until(`document.querySelector(".sentence")?.innerText.startsWith("4 pods need 8 GPUs")`)

@@ -2,6 +2,7 @@ package web
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -174,4 +175,21 @@ func (p *past) history() (h history) {
 		h.Waits.P50, h.Waits.P95 = waits[(len(waits)-1)/2], waits[(len(waits)-1)*95/100]
 	}
 	return h
+}
+
+// cut is the past without what a viewer may not read: workloads of other namespaces, and nodes in sentences.
+func (h history) cut(r answer.Rights) history {
+	h.Moments = slices.DeleteFunc(h.Moments, func(m moment) bool { return !r.Sees(spaceOf(m.Work)) })
+	for i := range h.Moments {
+		if !r.Nodes || !r.Pods {
+			h.Moments[i].Text = ""
+		}
+	}
+	return h
+}
+
+// spaceOf is the namespace of a key.
+func spaceOf(key string) string {
+	namespace, _, _ := strings.Cut(key, "/")
+	return namespace
 }

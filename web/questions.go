@@ -56,8 +56,31 @@ const (
 	mostAsked = 2
 )
 
+// desk answers questions, with one person's rights.
+type desk struct {
+	questions Questions
+	asked     chan struct{} // one for each question that is worked at
+	history   func() history
+	about     about
+}
+
+// routes are the paths of all questions.
+func (s *desk) routes(mux *http.ServeMux) {
+	mux.HandleFunc("/api/about", s.ask(func(context.Context, url.Values) (any, error) { return s.about, nil }))
+	mux.HandleFunc("/api/history", s.ask(func(context.Context, url.Values) (any, error) { return s.history(), nil }))
+	mux.HandleFunc("/api/why", s.ask(s.why))
+	mux.HandleFunc("/api/fit", s.ask(s.fit))
+	mux.HandleFunc("/api/capacity", s.ask(s.capacity))
+	mux.HandleFunc("/api/cost", s.ask(s.cost))
+	mux.HandleFunc("/api/past", s.ask(s.pastOf))
+	mux.HandleFunc("/api/moment", s.ask(s.moment))
+	mux.HandleFunc("/api/difference", s.ask(s.difference))
+	mux.HandleFunc("/api/happened", s.ask(s.happened))
+	mux.HandleFunc("/api/whatif", s.ask(s.imagine))
+}
+
 // ask makes a handler of a question. Errors are told in a sentence, as the command line has them.
-func (s *Server) ask(question func(context.Context, url.Values) (any, error)) http.HandlerFunc {
+func (s *desk) ask(question func(context.Context, url.Values) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
 		defer cancel()
@@ -100,7 +123,7 @@ type badQuestion string
 
 func (b badQuestion) Error() string { return string(b) }
 
-func (s *Server) fail(w http.ResponseWriter, err error) {
+func (s *desk) fail(w http.ResponseWriter, err error) {
 	code := http.StatusBadGateway
 	if errors.As(err, new(badQuestion)) {
 		code = http.StatusBadRequest
@@ -110,7 +133,7 @@ func (s *Server) fail(w http.ResponseWriter, err error) {
 	w.Write(encode(map[string]string{"error": err.Error()}))
 }
 
-func (s *Server) why(ctx context.Context, q url.Values) (any, error) {
+func (s *desk) why(ctx context.Context, q url.Values) (any, error) {
 	ref := facts.Ref{Namespace: q.Get("namespace"), Name: q.Get("name")}
 	if len(ref.Namespace) > mostName || len(ref.Name) > mostName {
 		return nil, badQuestion("that is no name")
@@ -124,7 +147,7 @@ func (s *Server) why(ctx context.Context, q url.Values) (any, error) {
 	return s.questions.Why(ctx, ref)
 }
 
-func (s *Server) fit(ctx context.Context, q url.Values) (any, error) {
+func (s *desk) fit(ctx context.Context, q url.Values) (any, error) {
 	shape := Shape{Model: q.Get("model"), Queue: q.Get("queue"), Level: q.Get("level")}
 	var err error
 	if shape.Pods, err = number(q, "pods", 1, mostPods); err != nil {
@@ -139,7 +162,7 @@ func (s *Server) fit(ctx context.Context, q url.Values) (any, error) {
 	return s.questions.Fit(ctx, shape)
 }
 
-func (s *Server) capacity(ctx context.Context, q url.Values) (any, error) {
+func (s *desk) capacity(ctx context.Context, q url.Values) (any, error) {
 	by := q.Get("by")
 	if by == "" {
 		by = "cause"
@@ -151,7 +174,7 @@ func (s *Server) capacity(ctx context.Context, q url.Values) (any, error) {
 	return value, err
 }
 
-func (s *Server) cost(ctx context.Context, q url.Values) (any, error) {
+func (s *desk) cost(ctx context.Context, q url.Values) (any, error) {
 	from, to, err := timesOf(q)
 	if err != nil {
 		return nil, err
@@ -163,7 +186,7 @@ func (s *Server) cost(ctx context.Context, q url.Values) (any, error) {
 	return value, err
 }
 
-func (s *Server) happened(ctx context.Context, q url.Values) (any, error) {
+func (s *desk) happened(ctx context.Context, q url.Values) (any, error) {
 	from, to, err := timesOf(q)
 	if err != nil {
 		return nil, err
@@ -181,7 +204,7 @@ func timesOf(q url.Values) (from, to time.Time, err error) {
 	return time.UnixMilli(first), time.UnixMilli(last), err
 }
 
-func (s *Server) imagine(ctx context.Context, q url.Values) (any, error) {
+func (s *desk) imagine(ctx context.Context, q url.Values) (any, error) {
 	quota, err := number(q, "quota", 0, 10_000)
 	if err != nil {
 		return nil, err

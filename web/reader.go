@@ -62,6 +62,8 @@ type source struct {
 	// Forbidden says that rights are lacking: with Only, everywhere else than in that namespace.
 	Forbidden bool   `json:"forbidden,omitempty"`
 	Only      string `json:"only,omitempty"`
+	// Ours says that it is the page that lacks the rights, and not the viewer.
+	Ours bool `json:"ours,omitempty"`
 	// Since is when reading began to fail, in milliseconds.
 	Since int64 `json:"since,omitempty"`
 }

@@ -35,7 +35,7 @@ type waited struct {
 }
 
 // pastOf is a span of the decision log in parts.
-func (s *Server) pastOf(ctx context.Context, q url.Values) (any, error) {
+func (s *desk) pastOf(ctx context.Context, q url.Values) (any, error) {
 	from, to, err := timesOf(q)
 	if err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func workRowOf(w bill.Work) workRow {
 	return workRow{Title: w.Key, Queue: w.Queue, Held: float64(w.Held) / 1000, Waiting: float64(w.Waiting) / 1000, Nodes: w.Nodes}
 }
 
-func (s *Server) moment(ctx context.Context, q url.Values) (any, error) {
+func (s *desk) moment(ctx context.Context, q url.Values) (any, error) {
 	at, err := number(q, "at", 0, 1<<52)
 	if err != nil {
 		return nil, err
@@ -168,7 +168,7 @@ func pastNode(m *bill.Machine) *node {
 }
 
 // difference is what two instants differ in.
-func (s *Server) difference(ctx context.Context, q url.Values) (any, error) {
+func (s *desk) difference(ctx context.Context, q url.Values) (any, error) {
 	from, to, err := timesOf(q)
 	if err != nil {
 		return nil, err

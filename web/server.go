@@ -10,7 +10,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/url"
 	"sync/atomic"
 	"time"
 
@@ -39,21 +38,20 @@ type Options struct {
 
 // Server serves the page.
 type Server struct {
-	listener  net.Listener
-	fleet     fleet
-	guard     *guard
-	table     *table
-	reader    *reader
-	past      *past
-	questions Questions
-	about     about
-	log       *slog.Logger
-	stuck     time.Duration
+	desk
+	listener net.Listener
+	fleet    fleet
+	guard    *guard
+	table    *table
+	reader   *reader
+	past     *past
+	log      *slog.Logger
+	stuck    time.Duration
+	drawn    func(sum total, told map[string]source) // hears of every picture; nil: the table has it
 
 	viewers atomic.Int64
 	waits   bool
 	assets  fs.FS
-	asked   chan struct{}
 	dirty   chan struct{} // holds at most one
 	// cameFleet and cameLine, too: a viewer came, who is not kept waiting for what nobody looked at before.
 	cameFleet, cameLine chan struct{}
@@ -64,15 +62,29 @@ type about struct {
 	Cluster   string `json:"cluster"`
 	Namespace string `json:"namespace"`
 	Version   string `json:"version"`
-	Started   int64  `json:"started"` // milliseconds; with another one the server was started anew
+	Started   int64  `json:"started"`          // milliseconds; with another one the server was started anew
+	Shared    bool   `json:"shared,omitempty"` // by people with rights of their own
 }
 
 // New makes a server that does nothing yet.
 func New(o Options) (*Server, error) {
+	s, err := newServer(o)
+	if err != nil {
+		return nil, err
+	}
+	s.listener, s.guard = o.Listener, newGuard(o.Listener.Addr().String())
+	return s, nil
+}
+
+// newServer makes one that nobody can reach.
+func newServer(o Options) (*Server, error) {
 	s := &Server{
-		listener: o.Listener, guard: newGuard(o.Listener.Addr().String()), table: newTable(), past: newPast(), questions: o.Questions,
-		about: about{o.Cluster, o.Namespace, o.Version, time.Now().UnixMilli()}, log: o.Log, stuck: o.stuck, waits: o.Waits,
-		asked: make(chan struct{}, mostAsked), dirty: make(chan struct{}, 1), cameFleet: make(chan struct{}, 1), cameLine: make(chan struct{}, 1),
+		table: newTable(), past: newPast(), log: o.Log, stuck: o.stuck, waits: o.Waits,
+		dirty: make(chan struct{}, 1), cameFleet: make(chan struct{}, 1), cameLine: make(chan struct{}, 1),
+	}
+	s.desk = desk{
+		questions: o.Questions, asked: make(chan struct{}, mostAsked), history: s.past.history,
+		about: about{Cluster: o.Cluster, Namespace: o.Namespace, Version: o.Version, Started: time.Now().UnixMilli()},
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -140,18 +152,10 @@ func (s *Server) read(ctx context.Context) {
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", http.FileServerFS(s.assets))
-	mux.HandleFunc("/api/stream", s.stream)
-	mux.HandleFunc("/api/about", s.ask(func(context.Context, url.Values) (any, error) { return s.about, nil }))
-	mux.HandleFunc("/api/history", s.ask(func(context.Context, url.Values) (any, error) { return s.past.history(), nil }))
-	mux.HandleFunc("/api/why", s.ask(s.why))
-	mux.HandleFunc("/api/fit", s.ask(s.fit))
-	mux.HandleFunc("/api/capacity", s.ask(s.capacity))
-	mux.HandleFunc("/api/cost", s.ask(s.cost))
-	mux.HandleFunc("/api/past", s.ask(s.pastOf))
-	mux.HandleFunc("/api/moment", s.ask(s.moment))
-	mux.HandleFunc("/api/difference", s.ask(s.difference))
-	mux.HandleFunc("/api/happened", s.ask(s.happened))
-	mux.HandleFunc("/api/whatif", s.ask(s.imagine))
+	always := func(context.Context) (*table, error) { return s.table, nil }
+	mux.HandleFunc("/api/stream", func(w http.ResponseWriter, r *http.Request) { s.stream(w, r, always) })
+	mux.HandleFunc("/api/table", func(w http.ResponseWriter, r *http.Request) { s.whole(w, r, s.table) })
+	s.routes(mux)
 	return s.guard.in(mux)
 }
 
@@ -238,6 +242,10 @@ func (s *Server) draw(f *facts.Facts, sources map[string]source) {
 	told := make(map[string]source)
 	for _, name := range resources(sources) {
 		told[name] = sources[name]
+	}
+	if s.drawn != nil {
+		s.drawn(sum, told)
+		return
 	}
 	s.table.put(map[string]map[string]json.RawMessage{
 		kindNode: s.fleet.rows, kindSource: rows(told), kindTotal: rows(map[string]any{"fleet": sum, "models": models(nodes)}),

@@ -16,9 +16,9 @@ const (
 	mostViewers = 200
 )
 
-// stream sends the table and its changes as server-sent events, for as long as the viewer reads. Between two writes the viewer
-// has a version and nothing else.
-func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
+// stream sends a table and its changes as server-sent events, for as long as the viewer reads. Between two writes the viewer
+// has a version and nothing else. Which table it is is asked before each write: it is another one when the viewer's rights change.
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, which func(context.Context) (*table, error)) {
 	if s.viewers.Add(1) > mostViewers {
 		s.viewers.Add(-1)
 		http.Error(w, "Too many pages are open.", http.StatusServiceUnavailable)
@@ -26,17 +26,27 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	}
 	defer s.viewers.Add(-1)
 	s.came()
-	w.Header().Set("Content-Type", "text/event-stream")
 	out := http.NewResponseController(w)
-	version := int64(0)
+	version, last := int64(0), (*table)(nil)
 	for first := true; ; first = false {
-		texts, to, err := s.next(r.Context(), version)
+		t, err := which(r.Context())
+		if err != nil {
+			if first {
+				s.fail(w, err)
+			}
+			return
+		}
+		if t != last {
+			version, last = 0, t
+		}
+		texts, to, err := next(r.Context(), t, version)
 		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 			return
 		}
 		if err := out.SetWriteDeadline(time.Now().Add(s.stuck)); err != nil && first {
 			s.log.Warn("page: no write deadline", "err", err)
 		}
+		w.Header().Set("Content-Type", "text/event-stream")
 		if !send(w, "now", encode(time.Now().UnixMilli())) {
 			return
 		}
@@ -52,11 +62,25 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// whole sends a table once, as the first event of a stream has it.
+func (s *Server) whole(w http.ResponseWriter, r *http.Request, t *table) {
+	s.came()
+	ctx, cancel := context.WithTimeout(r.Context(), beat)
+	defer cancel()
+	texts, _, err := t.since(ctx, 0)
+	if err != nil {
+		s.fail(w, errors.New("the cluster is being read: try again"))
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Write(texts[0])
+}
+
 // next waits for a change, and for no longer than a beat.
-func (s *Server) next(ctx context.Context, version int64) ([][]byte, int64, error) {
+func next(ctx context.Context, t *table, version int64) ([][]byte, int64, error) {
 	within, cancel := context.WithTimeout(ctx, beat)
 	defer cancel()
-	texts, to, err := s.table.since(within, version)
+	texts, to, err := t.since(within, version)
 	if ctx.Err() != nil {
 		return nil, to, ctx.Err()
 	}

@@ -57,25 +57,27 @@ paint();
 
 // How old what is shown is, and what cannot be read.
 const age = document.getElementById("age"), notes = document.getElementById("notes");
-let said = "";
+let said = "", shared = false;
 function tell() {
   const silent = state.heard ? Date.now() - state.heard : 0;
   const live = state.connected && silent < 12000;
   age.className = live ? "live" : "stale";
   age.textContent = live ? "live" : state.heard ? `${span(silent)} old` : "connecting";
   const lines = [];
-  if (state.refused) lines.push(["bad", "This page is not signed in any more: the server was started again. Run `berth ui` and open its link."]);
+  if (state.refused) lines.push(["bad", shared ? "You are not signed in any more, or may not see this page any more. Sign in and load it again." : "This page is not signed in any more: the server was started again. Run `berth ui` and open its link."]);
   else if (!live && state.heard) lines.push(["bad", `The server does not answer. What is shown is ${span(silent)} old.`]);
   if (Math.abs(state.skew) > 5000) lines.push(["", `The clocks of this browser and of the server are ${span(Math.abs(state.skew))} apart. Times are the server's.`]);
   const all = (names) => (names.length < 2 ? names[0] : `${names.slice(0, -1).join(", ")} and ${names[names.length - 1]}`);
-  const never = [], partly = new Map();
+  const never = [], partly = new Map(), ours = [];
   for (const [name, s] of table.source) {
-    if (s.forbidden && s.only) partly.set(s.only, [...(partly.get(s.only) || []), name]);
+    if (s.ours) ours.push(name);
+    else if (s.forbidden && s.only) partly.set(s.only, [...(partly.get(s.only) || []), name]);
     else if (s.forbidden) never.push(name);
     else if (s.error) lines.push(["bad", `${name} could not be read for ${span(now() - s.since)}: ${s.error}`]);
   }
   if (never.length) lines.push(["", `Your rights: you may not read ${all(never)}. What depends on them is not shown.`]);
   for (const [only, names] of partly) lines.push(["", `Your rights: you may read ${all(names)} in namespace ${only} alone. There may be more than is shown.`]);
+  if (ours.length) lines.push(["", `This page may not read ${all(ours)}: what they would explain is not shown. The ClusterRole berth-page lets it.`]);
   const line = table.line.get("scheduler");
   if (line?.error) lines.push(["", `Queues and the line: ${line.error}`]);
   const text = JSON.stringify(lines);
@@ -86,6 +88,6 @@ function tell() {
 onChange(tell);
 setInterval(tell, 1000);
 
-ask("about").then((a) => { document.getElementById("cluster").textContent = a.cluster; }).catch(() => {});
+ask("about").then((a) => { shared = !!a.shared; document.getElementById("cluster").textContent = a.cluster + (shared && a.namespace ? ` · namespace ${a.namespace}` : ""); }).catch(() => {});
 performance.mark("started");
 route();

@@ -65,10 +65,10 @@ function select(e) {
 // ask puts a question to the server. Errors have the server's sentence.
 export async function ask(path, params, signal) {
   const query = new URLSearchParams(params).toString();
-  const answer = await fetch(`/api/${path}${query ? "?" + query : ""}`, { signal });
-  if (answer.status === 401) throw new Error("This page is not signed in any more: run `berth ui` again and open its link.");
+  const answer = await fetch(`api/${path}${query ? "?" + query : ""}`, { signal });
+  if (answer.status === 401) throw new Error("This page is not signed in any more: open it again.");
   const value = await answer.json().catch(() => ({ error: `The server answered ${answer.status}.` }));
-  if (!answer.ok) throw new Error(value.error);
+  if (!answer.ok) throw new Error(value.error || value.message || `The server answered ${answer.status}.`);
   return value;
 }
 

@@ -16,7 +16,7 @@ function money(amounts, gpus, unpriced) {
 export function show(main, params) {
   let by = params.get("by") || "reservation";
   const body = h("div"), select = h("select", { "aria-label": "Rows by", onchange: () => { by = select.value; set({ by }); look(); } }, ["reservation", "pool", "zone", "cause"].map((v) => h("option", { value: v, selected: v === by }, v)));
-  main.append(h("section.panel", h("div.head", h("h2", "Where paid GPUs go"), h("label", "Rows by ", select), h("a.button", { href: `/api/capacity?by=${by}&format=csv`, download: "berth-capacity.csv" }, "CSV"), h("span.grow"), copyable(`berth capacity --by ${by}`)), body));
+  main.append(h("section.panel", h("div.head", h("h2", "Where paid GPUs go"), h("label", "Rows by ", select), h("a.button", { href: `api/capacity?by=${by}&format=csv`, download: "berth-capacity.csv" }, "CSV"), h("span.grow"), copyable(`berth capacity --by ${by}`)), body));
   const account = costs(main, params);
   let stopped = new AbortController();
 
@@ -52,7 +52,7 @@ export function show(main, params) {
     stopped.abort();
     stopped = new AbortController();
     if (!body.firstChild) fill(body, h("p.busy", "Reading the whole cluster for the account…"));
-    main.querySelector("a.button").href = `/api/capacity?by=${encodeURIComponent(by)}&format=csv`;
+    main.querySelector("a.button").href = `api/capacity?by=${encodeURIComponent(by)}&format=csv`;
     try { draw(await ask("capacity", { by }, stopped.signal)); } catch (err) { if (err.name !== "AbortError") fill(body, h("p.bad", err.message)); }
   }
   look();
@@ -75,7 +75,7 @@ function costs(main, params) {
     stopped.abort();
     stopped = new AbortController();
     const end = to || Math.round(now()), begin = from || end - seconds * 1000, q = { by, from: begin, to: end };
-    csv.href = `/api/cost?${new URLSearchParams({ ...q, format: "csv" })}`;
+    csv.href = `api/cost?${new URLSearchParams({ ...q, format: "csv" })}`;
     fill(command, copyable(`berth cost --by ${by} --since ${new Date(begin).toISOString()} --until ${new Date(end).toISOString()}`));
     try {
       const v = await ask("cost", q, stopped.signal);

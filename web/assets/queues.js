@@ -26,12 +26,40 @@ export function whyLink(w) {
   return link("why", { namespace: w.metadata.namespace, kind: kind === "gang" ? "" : kind, name });
 }
 
+// lending says who lends to whom, siblings by siblings, as the engine's account has it: what the siblings of a queue borrow comes from
+// those among them that lend, and the rest from what none of them is promised, or from above. What they lend beyond that goes out of
+// their parent. Which of several borrowers has whose GPUs is nobody's to say: they are of one pool.
+export function lending(queues) {
+  const of = new Map();
+  for (const q of queues) of.set(q.parent || "", [...(of.get(q.parent || "") || []), q]);
+  const out = [];
+  for (const [parent, all] of of) {
+    const part = (field) => all.map((q) => ({ name: q.metadata.name, n: gpus(q[field]) })).filter((p) => p.n > 0);
+    const borrowers = part("borrowed"), lenders = part("lent"), sum = (list) => list.reduce((n, p) => n + p.n, 0);
+    if (!borrowers.length && !lenders.length) continue;
+    const inside = Math.min(sum(borrowers), sum(lenders));
+    out.push({ parent, borrowers, lenders, inside, others: sum(borrowers) - inside, away: sum(lenders) - inside });
+  }
+  return out;
+}
+
+const listed = (words) => (words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} and ${words[words.length - 1]}`);
+
+// lends is one line of it.
+function lends(l) {
+  const who = (list) => listed(list.map((p) => `${p.name} ${tidy(p.n)}`));
+  const rest = l.parent ? `from what ${l.parent} has beyond its children's quotas, or from above` : "from capacity that is no queue's quota";
+  if (!l.borrowers.length) return `${who(l.lenders)}: lent to queues outside ${l.parent || "the tree"}.`;
+  const from = [l.inside > 0 && `${tidy(l.inside)} lent by ${listed(l.lenders.map((p) => p.name))}`, l.others > 0 && `${tidy(l.others)} ${rest}`].filter(Boolean);
+  return `${who(l.borrowers)} borrowed: ${listed(from)}.${l.away > 0 ? ` ${tidy(l.away)} more of what they lend is used outside ${l.parent || "the tree"}.` : ""}`;
+}
+
 export function show(main, params) {
-  const tree = h("tbody"), line = h("tbody"), answer = h("div.answer", { "aria-live": "polite" });
+  const tree = h("tbody"), line = h("tbody"), loans = h("ul.loans"), answer = h("div.answer", { "aria-live": "polite" });
   let chosen = params.get("queue") || "";
   main.append(
     h("section.panel", h("h2", "Queues"), h("p.hint", "GPUs. The bar is what a queue uses; the tick is its quota, the end of the track its limit or all GPUs of the fleet."),
-      scroll(h("table.queues", h("caption.unseen", "Queues with quota and use"), h("thead", h("tr", ["Queue", "Use", "Quota", "Used", "Borrowed", "Lent", "Limit", "Fair share", "Waiting"].map((t, i) => h(i > 1 ? "th.num" : "th", { scope: "col" }, t)))), tree)), answer),
+      scroll(h("table.queues", h("caption.unseen", "Queues with quota and use"), h("thead", h("tr", ["Queue", "Use", "Quota", "Used", "Borrowed", "Lent", "Limit", "Fair share", "Waiting"].map((t, i) => h(i > 1 ? "th.num" : "th", { scope: "col" }, t)))), tree)), loans, answer),
     h("section.panel", h("h2", "Line"), h("p.hint", "Workloads that wait, in the order in which the scheduler looks at them."),
       scroll(h("table.line", h("caption.unseen", "Waiting workloads in order"), h("thead", h("tr", ["#", "Workload", "Namespace", "Queue", "GPUs", "Waits", "Starts", "Why"].map((t, i) => h(i === 0 || i === 4 ? "th.num" : "th", { scope: "col" }, t)))), line))));
 
@@ -69,6 +97,8 @@ export function show(main, params) {
         q.missing && h("span.tag.bad", "missing"), q.problem && h("span.tag.bad", { title: q.problem }, "no effect")),
       h("td", bar(q, full)), [gpus(q.quota, null), gpus(q.used), gpus(q.borrowed), gpus(q.lent), gpus(q.limits, null), gpus(q.share, null)].map((n) => h("td.num", tidy(n))),
       h("td.num", q.waiting.workloads ? `${count(q.waiting.workloads)} (${plural(q.waiting.gpus, "GPU")})` : "0"))) : h("tr", h("td", { colSpan: 9 }, "There are no queues, or none that you may see: workloads that name none are not limited.")));
+    fill(loans, lending(queues).map((l) => h("li", lends(l))));
+    loans.hidden = !loans.firstChild;
     const all = waiting().filter((w) => !chosen || w.queue === chosen), at = now();
     fill(line, all.slice(0, 500).map((w) => h("tr", { "data-work": keyOf(w) }, h("td.num", w.position?.place ?? "–"), h("th", { scope: "row" }, h("a", { href: whyLink(w) }, w.title)), h("td", w.metadata.namespace), h("td", w.queue || "–"), h("td.num", count(w.gpus)),
       h("td", w.metadata.creationTimestamp ? span(at - Date.parse(w.metadata.creationTimestamp)) : "–"), h("td", { title: w.eta?.because }, eta(w, at)), h("td.wide", h("code", w.cause || ""), " ", w.sentence || ""))),

@@ -61,7 +61,7 @@ let retry = 500;
 
 export function connect() {
   stream?.close();
-  stream = new EventSource("/api/stream");
+  stream = new EventSource("api/stream");
   stream.addEventListener("now", (e) => {
     state.heard = Date.now();
     state.skew = Number(e.data) - state.heard;
@@ -77,7 +77,7 @@ export function connect() {
     notify();
     if (stream.readyState !== EventSource.CLOSED) return;
     stream.close();
-    try { state.refused = (await fetch("/api/about")).status === 401; } catch { state.refused = false; }
+    try { state.refused = [401, 403].includes((await fetch("api/about")).status); } catch { state.refused = false; }
     notify();
     retry = Math.min(retry * 2, 15000);
     setTimeout(connect, retry);
