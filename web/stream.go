@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -38,6 +39,9 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, which func(conte
 		}
 		if t != last {
 			version, last = 0, t
+			if q := r.URL.Query(); first && q.Get("of") == t.id { // it has the whole from api/table
+				version, _ = strconv.ParseInt(q.Get("since"), 10, 64)
+			}
 		}
 		texts, to, err := next(r.Context(), t, version)
 		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
@@ -62,12 +66,19 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, which func(conte
 	}
 }
 
-// whole sends a table once, as the first event of a stream has it.
+// whole sends a table once, as the first event of a stream has it. It waits for one, unless the parameter wait is 0.
 func (s *Server) whole(w http.ResponseWriter, r *http.Request, t *table) {
 	s.came()
 	ctx, cancel := context.WithTimeout(r.Context(), beat)
 	defer cancel()
+	if r.URL.Query().Get("wait") == "0" {
+		cancel()
+	}
 	texts, _, err := t.since(ctx, 0)
+	if err != nil && r.URL.Query().Get("wait") == "0" {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
 	if err != nil {
 		s.fail(w, errors.New("the cluster is being read: try again"))
 		return

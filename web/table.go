@@ -15,6 +15,7 @@ const mostKept = 4 << 20
 // table is what viewers see: JSON values by kind and name, and the changes that led to it. Its version goes up by one with
 // each change.
 type table struct {
+	id      string // another one for each: versions of two tables do not compare
 	mu      sync.Mutex
 	version int64
 	values  map[string]map[string]json.RawMessage
@@ -33,13 +34,14 @@ type change struct {
 // message is what a viewer is told. Whole is of one that has the whole table: what it does not name is gone.
 type message struct {
 	To    int64                                 `json:"to"`
+	Of    string                                `json:"of,omitempty"` // of a whole: the table's id
 	Whole bool                                  `json:"whole,omitempty"`
 	Set   map[string]map[string]json.RawMessage `json:"set,omitempty"`
 	Gone  map[string][]string                   `json:"gone,omitempty"`
 }
 
 func newTable() *table {
-	return &table{values: make(map[string]map[string]json.RawMessage), changed: make(chan struct{})}
+	return &table{id: random(), values: make(map[string]map[string]json.RawMessage), changed: make(chan struct{})}
 }
 
 // put replaces all values of the kinds. It returns whether anything changed.
@@ -111,7 +113,7 @@ func (t *table) missed(version int64) (texts [][]byte) {
 	i := slices.IndexFunc(t.kept, func(c change) bool { return c.to == version+1 })
 	if version == 0 || i < 0 {
 		if t.whole == nil {
-			t.whole = encode(message{To: t.version, Whole: true, Set: t.values})
+			t.whole = encode(message{To: t.version, Of: t.id, Whole: true, Set: t.values})
 		}
 		return [][]byte{t.whole}
 	}

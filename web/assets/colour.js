@@ -51,3 +51,36 @@ export const ways = {
   model: { title: "GPU model", of: (r, n) => n.model || "unknown", colour: (v) => hue("m" + v), label: (v) => v },
   why: { title: "why not schedulable", of: (r) => (lost(r) ? r.cause || r.stage : ""), colour: (v) => hue("c" + v), label: (v) => v },
 };
+
+// parsed are colours as numbers. The canvas reads whatever CSS can say.
+const parsed = new Map(), reader = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+function numbers(colour) {
+  let c = parsed.get(colour);
+  if (!c) {
+    reader.fillStyle = colour;
+    reader.fillRect(0, 0, 1, 1);
+    c = reader.getImageData(0, 0, 1, 1).data;
+    parsed.set(colour, c);
+  }
+  return c;
+}
+
+// pixels is a picture that squares are written into, blended at their edges as the canvas does it.
+export function pixels(width, height, ground) {
+  const image = new ImageData(width, height), data = image.data, whole = new Uint32Array(data.buffer), [r, g, b] = numbers(ground);
+  data[0] = r; data[1] = g; data[2] = b; data[3] = 255;
+  whole.fill(whole[0]);
+  function rect(x, y, size, colour, alpha) {
+    const c = numbers(colour), left = Math.max(0, Math.floor(x)), right = Math.min(width, Math.ceil(x + size)), top = Math.max(0, Math.floor(y)), bottom = Math.min(height, Math.ceil(y + size));
+    for (let py = top; py < bottom; py++) {
+      const high = alpha * (Math.min(py + 1, y + size) - Math.max(py, y));
+      for (let px = left; px < right; px++) {
+        const cover = high * (Math.min(px + 1, x + size) - Math.max(px, x)), at = 4 * (py * width + px);
+        data[at] += (c[0] - data[at]) * cover;
+        data[at + 1] += (c[1] - data[at + 1]) * cover;
+        data[at + 2] += (c[2] - data[at + 2]) * cover;
+      }
+    }
+  }
+  return { image, rect };
+}

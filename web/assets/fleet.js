@@ -2,7 +2,7 @@ import { h, fill, count, plural, ask, say } from "./dom.js";
 import { table, onChange, state, now } from "./store.js";
 import { set, link } from "./url.js";
 import { layout, groups, cell, gap, cellAt } from "./layout.js";
-import { ways, kinds, marked, readTheme } from "./colour.js";
+import { ways, kinds, marked, readTheme, pixels } from "./colour.js";
 import { nodeTable } from "./nodetable.js";
 import { whyLink } from "./queues.js";
 import { clock } from "./chart.js";
@@ -131,10 +131,28 @@ export function show(main, params) {
     m.k = k;
     m.stale = false;
     const c = m.canvas.getContext("2d", { alpha: false });
+    if (cell * k < 4) { // too small for marks and names: pixels are written at once
+      const dots = pixels(m.canvas.width, m.canvas.height, theme.box);
+      for (const n of b.nodes) paintDots(dots, n, k);
+      c.putImageData(dots.image, 0, 0);
+      return m;
+    }
     c.fillStyle = theme.box;
     c.fillRect(0, 0, m.canvas.width, m.canvas.height);
     paintBlock(c, b, k, 0, 0);
     return m;
+  }
+
+  // paintDots is paintCells for a whole fleet in one picture, where a call of the canvas for each cell takes most of the time.
+  function paintDots(dots, n, k) {
+    const node = nodes.get(n.name);
+    if (!node) return;
+    const dim = matches && !matches.has(n.name), size = Math.max(1, cell * k), step = (cell + gap) * k;
+    let i = 0;
+    for (const r of node.gpus) {
+      const v = way.of(r, node, work), lit = !dim && (!matches || matches.get(n.name) === true || matches.get(n.name).has(r)), colour = v ? way.colour(v) : theme.none;
+      for (const end = i + r.n; i < end; i++) dots.rect(n.x * k + (i % 8) * step, n.y * k + Math.floor(i / 8) * step, size, colour, lit ? 1 : 0.13);
+    }
   }
 
   function draw() {

@@ -59,9 +59,23 @@ function take(message) {
 let stream;
 let retry = 500;
 
-export function connect() {
+// begin reads the whole table at once, which the document asks for before any script runs, and then its changes.
+export async function begin() {
+  let since = "";
+  try {
+    const first = await fetch("api/table?wait=0");
+    if (first.status === 200) {
+      const whole = await first.json();
+      take(whole);
+      since = `?since=${whole.to}&of=${whole.of}`;
+    }
+  } catch { /* the stream says what is the matter */ }
+  connect(since);
+}
+
+function connect(since = "") {
   stream?.close();
-  stream = new EventSource("api/stream");
+  stream = new EventSource("api/stream" + since);
   stream.addEventListener("now", (e) => {
     state.heard = Date.now();
     state.skew = Number(e.data) - state.heard;
@@ -80,7 +94,7 @@ export function connect() {
     try { state.refused = [401, 403].includes((await fetch("api/about")).status); } catch { state.refused = false; }
     notify();
     retry = Math.min(retry * 2, 15000);
-    setTimeout(connect, retry);
+    setTimeout(() => connect(), retry);
   };
 }
 

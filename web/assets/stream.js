@@ -1,4 +1,4 @@
-// The stream begins before the views are there: who waits for the first picture waits for both at once.
-import { connect } from "./store.js";
+// The table is read before the views are there: who waits for the first picture waits for both at once.
+import { begin } from "./store.js";
 
-connect();
+begin();
