@@ -35,6 +35,7 @@ type cluster struct {
 	portable  string   // the same for another machine, which has none of this one's files
 	title     string   // for people
 	decisions string   // folder of its decision log; "": it is not of this machine, or the caller is not its administrator
+	partly    bool     // the caller may not see all of it, so the log is closed to them
 	others    []string // clusters that could have been meant instead
 }
 

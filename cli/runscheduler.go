@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -59,10 +60,15 @@ func (s *session) startScheduler(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		page, err := sharedPage(cfg, fmt.Sprintf("cluster %q", s.name), s.dir.Decisions(), log)
+		if err != nil {
+			return err
+		}
+		defer page.Close()
 		return scheduler.Run(ctx, scheduler.Options{
 			Config: cfg, Engine: config, For: pods, Dialects: s.dialects, Identity: inProcess, GangGrace: s.gangGrace, Log: log,
 			GPUMetrics: scheduler.GPUMetrics{Fleet: true},
-			Answers:    answers, Decisions: record.Options{Dir: s.dir.Decisions(), Berth: Version}, Observer: seen,
+			Answers:    answers, Page: page, Decisions: record.Options{Dir: s.dir.Decisions(), Berth: Version}, Observer: seen,
 		})
 	}
 	s.sched = &runningScheduler{kept: keep("the scheduler", run, s.report.say, log), retire: func() { retireAnswers(admin, log) }}

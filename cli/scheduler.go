@@ -270,6 +270,12 @@ func schedulerRun(ctx context.Context, o *schedulerOptions) error {
 		if opts.Answers, err = net.Listen("tcp", o.listen); err != nil {
 			return failed(fmt.Errorf("--listen %s: %w", o.listen, err))
 		}
+		page, err := sharedPage(opts.Config, "", o.record, opts.Log)
+		if err != nil {
+			return failed(err)
+		}
+		defer page.Close()
+		opts.Page = page
 	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)

@@ -236,6 +236,9 @@ func (q *uiQuestions) log() (*record.Log, error) {
 	if err != nil {
 		return nil, err
 	}
+	if at.partly {
+		return nil, errors.New("the decision log tells of everybody's work: it is for those who may list nodes and the pods of all namespaces")
+	}
 	if at.decisions == "" {
 		return nil, errors.New("the decision log of this cluster is not on this machine: the page shows what it has seen itself")
 	}

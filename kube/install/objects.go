@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -21,6 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/kube/answer"
 	"github.com/berth-dev/berth/kube/dialect/all"
 	"github.com/berth-dev/berth/kube/policy"
@@ -284,6 +286,7 @@ func identity() []any {
 			{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{v1alpha1.QueuePlural}, Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"}},
 			{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"workloads"}, Verbs: []string{"hold"}}, // and release: policy berth-hold
 		}},
+		&rbacv1.ClusterRole{TypeMeta: rbacType("ClusterRole"), ObjectMeta: meta("", PageRole), Rules: pageRules()},
 	}
 	roles, binding := scheduler.CommonRoles()
 	for _, r := range roles {
@@ -292,6 +295,23 @@ func identity() []any {
 	}
 	binding.TypeMeta = rbacType("ClusterRoleBinding")
 	return append(out, binding)
+}
+
+// PageRole is of what the commands read, for a page that is to explain as much as they do. Nobody has it until an administrator gives it
+// to the scheduler: the page then reads those kinds for viewers who may read them too, and for no others.
+const PageRole = "berth-page"
+
+// pageRules are to follow every kind that a diagnosis is made of.
+func pageRules() (out []rbacv1.PolicyRule) {
+	for _, k := range facts.Kinds {
+		i := slices.IndexFunc(out, func(r rbacv1.PolicyRule) bool { return r.APIGroups[0] == k.Group })
+		if i < 0 {
+			i = len(out)
+			out = append(out, rbacv1.PolicyRule{APIGroups: []string{k.Group}, Verbs: []string{"list", "watch"}})
+		}
+		out[i].Resources = append(out[i].Resources, k.Resource)
+	}
+	return out
 }
 
 // workload is the scheduler itself, and how it is reached.

@@ -177,7 +177,10 @@ var leaseRules = []rbacv1.PolicyRule{
 func viewer() *rbacv1.ClusterRole {
 	role := &rbacv1.ClusterRole{
 		ObjectMeta: named("", "berth-answers-view"),
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{answer.Group}, Resources: []string{"workloads", "queues", "configurations"}, Verbs: []string{"get", "list"}}},
+		Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{answer.Group}, Resources: []string{"workloads", "queues", "configurations"}, Verbs: []string{"get", "list"}},
+			{APIGroups: []string{answer.Group}, Resources: []string{answer.PageResource}, Verbs: []string{"get"}},
+		},
 	}
 	role.Labels["rbac.authorization.k8s.io/aggregate-to-view"] = "true"
 	return role

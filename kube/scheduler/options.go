@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/answer"
 	"github.com/berth-dev/berth/kube/cluster"
 	"github.com/berth-dev/berth/kube/metrics"
 	"github.com/berth-dev/berth/kube/telemetry"
@@ -52,7 +53,9 @@ type Options struct {
 	Answers net.Listener
 	// Address is where the cluster that this process runs in reaches Answers: the pod's own. "": it is not in one.
 	Address string
-	Log     *slog.Logger // nil: silent
+	// Page is shown to people through the API server, with Answers; nil: there is none.
+	Page answer.Page
+	Log  *slog.Logger // nil: silent
 	// Observer is shown what the scheduler knows, while it leads; nil: nobody looks.
 	Observer *Observer
 

@@ -39,6 +39,7 @@ func (o *Options) serve(client kubernetes.Interface) (stop func(), err error) {
 	}
 	server.Outage(o.reach.outage)
 	server.Address(o.Address)
+	server.PageWith(o.Page)
 	objects, err := dynamic.NewForConfig(o.fenced())
 	if err != nil {
 		return nil, fmt.Errorf("scheduler: %w", err)
