@@ -148,6 +148,8 @@ Then:        berth kubectl get nodes`,
 		newCmdScheduler(s),
 		newCmdInstall(s),
 		newCmdUninstall(s),
+		newCmdBackup(s),
+		newCmdRestore(s),
 		newCmdVersion(s, d),
 	)
 	return root

@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-dev/berth/kube/install"
+)
+
+type backupOptions struct {
+	installOptions
+	file string // to write; "": standard output
+}
+
+func newCmdBackup(s Streams) *cobra.Command {
+	o := &backupOptions{installOptions: installOptions{streams: s}}
+	cmd := &cobra.Command{
+		Use:   "backup",
+		Short: "Write a cluster's queues with what they have used, their budgets and promises, and its reservations",
+		Long: `Write all queues and reservations of a cluster as YAML: what people wrote, and what Berth remembers in their
+status: usage, spent budgets, promised start times. Workloads are not part of it. ` + "`berth restore`" + ` reads it.
+
+Usage is at most a minute old while a scheduler leads.`,
+		Example: `  berth backup --context prod -o berth-backup.yaml
+  berth backup --context prod | gzip > backup.yaml.gz`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return failed(backupRun(cmd.Context(), o)) },
+	}
+	o.connection.flags(cmd)
+	cmd.Flags().StringVarP(&o.file, "output", "o", "", "file to write, readable by you alone (default: standard output)")
+	return cmd
+}
+
+func backupRun(ctx context.Context, o *backupOptions) error {
+	client, err := o.administer()
+	if err != nil {
+		return err
+	}
+	text, n, err := install.Backup(ctx, client.Discovery().RESTClient())
+	if err != nil {
+		return err
+	}
+	if o.file == "" {
+		_, err := o.streams.Out.Write(text)
+		return err
+	}
+	if err := os.WriteFile(o.file, text, 0o600); err != nil {
+		return err
+	}
+	fmt.Fprintf(o.streams.Out, "%d objects in %s\n", n, o.file)
+	return nil
+}
+
+func newCmdRestore(s Streams) *cobra.Command {
+	o := &installOptions{streams: s}
+	cmd := &cobra.Command{
+		Use:   "restore FILE",
+		Short: "Give a cluster the queues, usage, budgets, promises and reservations of a backup",
+		Long: `Make the queues and reservations of a cluster what a backup says, with what queues have used, their spent budgets
+and promised start times. FILE is what ` + "`berth backup`" + ` wrote; - is standard input. Queues that the backup does not have stay
+as they are.
+
+No scheduler may lead meanwhile: it would write what it remembers over what is restored. Berth's kinds must be there: install
+with --replicas 0 first.`,
+		Example: `  berth install --context prod --replicas 0
+  berth restore --context prod berth-backup.yaml
+  berth install --context prod`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return failed(restoreRun(cmd.Context(), o, args[0]))
+		},
+	}
+	o.connection.flags(cmd)
+	cmd.Flags().BoolVar(&o.dry, "dry-run", false, "have the API server check every object, and write nothing")
+	return cmd
+}
+
+func restoreRun(ctx context.Context, o *installOptions, file string) error {
+	text, err := readBackup(o.streams.In, file)
+	if err != nil {
+		return err
+	}
+	list, err := install.ReadBackup(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	client, err := o.administer()
+	if err != nil {
+		return err
+	}
+	who, err := install.Leading(ctx, client, time.Now())
+	if err != nil {
+		return err
+	}
+	if who != "" {
+		return fmt.Errorf("scheduler %s leads and would overwrite what is restored; nothing was written: stop it first, with kubectl -n kube-system scale deployment %s --replicas 0", who, install.Name)
+	}
+	return install.Restore(ctx, client.Discovery().RESTClient(), list, o.dry, func(r install.Result) {
+		if o.dry {
+			r.Did = "would be " + r.Did
+		}
+		o.tell(r)
+	})
+}
+
+func readBackup(in io.Reader, file string) ([]byte, error) {
+	if file == "-" {
+		return io.ReadAll(in)
+	}
+	return os.ReadFile(file)
+}
