@@ -23,6 +23,7 @@ import (
 
 	v1alpha1 "github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/provision"
 	"github.com/berth-dev/berth/kube/scheduler"
 	"github.com/berth-dev/berth/kube/telemetry"
 	"github.com/berth-dev/berth/record"
@@ -40,6 +41,7 @@ type schedulerOptions struct {
 	address       string
 	record        string
 	gpuMetrics    string
+	requests      string
 	file          string
 	streams       Streams
 }
@@ -81,6 +83,7 @@ given goes before the file. docs/install.md has its fields.`,
 	f.StringVar(&o.address, "advertise-address", os.Getenv("POD_IP"), "address at which the cluster reaches --listen, if it runs in one")
 	f.StringVar(&o.record, "record", "", "folder for the log of its decisions, read by berth replay (default: none)")
 	f.StringVar(&o.gpuMetrics, "gpu-metrics", exportersOf+"="+operatorNamespace, "where it reads how busy GPUs are, for queues with reclaimIdleAfter: exporters=NAMESPACE, several with commas between, the URL of a Prometheus, or none")
+	f.StringVar(&o.requests, "provisioning-requests", "none", "ask a cluster autoscaler for the nodes of each gang at once, with a ProvisioningRequest of this class: check-capacity, best-effort-atomic, the full name of another class, or none")
 	f.BoolVar(&o.shadow, "shadow", false, "decide and write nothing")
 	return cmd
 }
@@ -146,6 +149,22 @@ func parseGPUMetrics(text string) (out scheduler.GPUMetrics, err error) {
 	return out, nil
 }
 
+// parseRequests reads --provisioning-requests: the class, or "" for none.
+func parseRequests(text string) (string, error) {
+	switch text {
+	case "none":
+		return "", nil
+	case "check-capacity":
+		return provision.CheckCapacity, nil
+	case "best-effort-atomic":
+		return provision.BestEffortAtomic, nil
+	}
+	if trouble := validation.IsDNS1123Subdomain(text); len(trouble) > 0 || !strings.Contains(text, ".") {
+		return "", fmt.Errorf("--provisioning-requests %q: give check-capacity, best-effort-atomic, the name of a class such as %s, or none", text, provision.CheckCapacity)
+	}
+	return text, nil
+}
+
 func (o *schedulerOptions) options() (scheduler.Options, error) {
 	list, err := parseLevels(o.levels)
 	if err != nil {
@@ -167,6 +186,11 @@ func (o *schedulerOptions) options() (scheduler.Options, error) {
 	measured, err := parseGPUMetrics(o.gpuMetrics)
 	if err != nil {
 		return scheduler.Options{}, err
+	}
+	if class, err := parseRequests(o.requests); err != nil {
+		return scheduler.Options{}, err
+	} else if class != "" && o.shadow {
+		return scheduler.Options{}, errors.New("--provisioning-requests writes objects, and --shadow writes nothing: leave one of them out")
 	}
 	pods := o.pods
 	if len(pods) == 0 {
@@ -282,7 +306,25 @@ func schedulerRun(ctx context.Context, o *schedulerOptions) error {
 	}
 	klog.SetSlogLogger(opts.Log.With("component", "client-go"))
 	opts.Log.Info("scheduling", "cluster", opts.Config.Host, "for", strings.Join(opts.For, ","), "shadow", opts.Shadow)
-	return failed(scheduler.Run(ctx, opts))
+	return failed(o.run(ctx, opts))
+}
+
+// run schedules, and asks for nodes beside it where that is wanted.
+func (o *schedulerOptions) run(ctx context.Context, opts scheduler.Options) error {
+	class, err := parseRequests(o.requests)
+	if err != nil || class == "" {
+		return errors.Join(err, scheduler.Run(ctx, opts))
+	}
+	opts.Observer = &scheduler.Observer{}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	asked := make(chan error, 1)
+	go func() {
+		asked <- provision.RunRequests(ctx, provision.RequestOptions{Config: opts.Config, Cluster: opts.Observer, Class: class, Log: opts.Log.With("component", "requests")})
+	}()
+	err = scheduler.Run(ctx, opts)
+	stop()
+	return errors.Join(err, <-asked)
 }
 
 // target is the cluster that was chosen, or the one this process runs in. A scheduler takes over work: it is

@@ -49,6 +49,7 @@ type schedulerConfig struct {
 	Listen        *string             `json:"listen"`
 	Record        *string             `json:"record"`
 	GPUMetrics    *string             `json:"gpuMetrics"`
+	Requests      *string             `json:"provisioningRequests"`
 	Shadow        *bool               `json:"shadow"`
 }
 
@@ -110,6 +111,7 @@ func (c *schedulerConfig) flags() map[string][]string {
 	text("listen", c.Listen)
 	text("record", c.Record)
 	text("gpu-metrics", c.GPUMetrics)
+	text("provisioning-requests", c.Requests)
 	span("gang-grace", c.GangGrace)
 	span("overtake-for", c.OvertakeFor)
 	span("half-life", c.HalfLife)

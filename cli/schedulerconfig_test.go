@@ -100,11 +100,28 @@ shadow: true
 	}
 }
 
+// TestProvisioningRequests reads the class of requests.
+func TestProvisioningRequests(t *testing.T) {
+	for text, want := range map[string]string{
+		"none": "", "check-capacity": "check-capacity.autoscaling.x-k8s.io", "best-effort-atomic": "best-effort-atomic-scale-up.autoscaling.x-k8s.io",
+		"queued-provisioning.gke.io": "queued-provisioning.gke.io",
+	} {
+		if got, err := parseRequests(text); got != want || err != nil {
+			t.Errorf("%s: %q, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "check", "Check.Capacity", "a b.c"} {
+		if got, err := parseRequests(text); err == nil {
+			t.Errorf("%s: %q", text, got)
+		}
+	}
+}
+
 // Every flag that says how to schedule has a field: one that is forgotten could not be in the file.
 func TestEveryFlagHasAField(t *testing.T) {
 	_, c, err := readConfig(configFile(t, `{apiVersion: berth.dev/v1alpha1, kind: SchedulerConfiguration,
 schedulerName: a, schedulerNames: [a], levels: [{name: a, label: a}], gangGrace: 1s, policy: a, backfillHeads: 1, overtakeFor: 1s,
-halfLife: 1s, minRunTime: 1s, gpuRates: {a: 1}, moves: 1, packing: a, leaderElect: true, listen: a, record: a, gpuMetrics: a, shadow: true}`))
+halfLife: 1s, minRunTime: 1s, gpuRates: {a: 1}, moves: 1, packing: a, leaderElect: true, listen: a, record: a, gpuMetrics: a, provisioningRequests: a, shadow: true}`))
 	if err != nil {
 		t.Fatal(err)
 	}
