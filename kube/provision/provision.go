@@ -131,7 +131,7 @@ func (c *controller) look(ctx context.Context, now time.Time) (launching bool, e
 		return false, err
 	}
 	if err := c.tellEnds(ctx, pools, reservations, machines, now); err != nil {
-		return false, err
+		c.Log.Warn("nodes that leave", "err", err) // machines are launched all the same
 	}
 	v := &view{now: now, pools: make(map[string]*v1alpha1.Pool), machines: machines, backoff: c.Backoff}
 	for i := range pools {
