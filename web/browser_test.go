@@ -109,7 +109,7 @@ func TestPage(t *testing.T) {
 
 	b.Do(`location.hash = "#queues"`)
 	b.Until(`document.querySelectorAll("table.queues tbody tr").length === 4 && document.querySelector("table.line tbody").innerText.includes("job/llama")`)
-	b.Until(`document.querySelector(".loans").innerText.includes("vision 62 borrowed: 50 lent by language and 12 from what research has beyond its children's quotas, or from above.")`)
+	b.Until(`document.querySelector(".loans").innerText.includes("vision borrows 62: 50 lent by language and 12 from what research has beyond its children's quotas, or from above.")`)
 	b.shoot("queues")
 	b.Do(`document.querySelector("table.line a").click()`)
 	b.Until(`document.querySelector(".sentence")?.innerText.startsWith("4 pods need 8 GPUs")`)

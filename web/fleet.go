@@ -58,14 +58,16 @@ type run struct {
 	Cause string   `json:"cause,omitempty"`
 	Pods  []string `json:"pods,omitempty"` // that hold them, as namespace/name; at most fewPods
 	More  int      `json:"more,omitempty"` // pods that are not named
-	Work  string   `json:"work,omitempty"` // the workload of the first, as namespace/name in the scheduler's words
+	// Hidden are pods that the viewer may not list.
+	Hidden int    `json:"hidden,omitempty"`
+	Work   string `json:"work,omitempty"` // the workload of the first, as namespace/name in the scheduler's words
 }
 
 // fewPods bounds the pods that are named for one GPU.
 const fewPods = 4
 
 func (r *run) like(o *run) bool {
-	return r.Stage == o.Stage && r.Cause == o.Cause && r.Work == o.Work && r.More == o.More && slices.Equal(r.Pods, o.Pods)
+	return r.Stage == o.Stage && r.Cause == o.Cause && r.Work == o.Work && r.More == o.More && r.Hidden == o.Hidden && slices.Equal(r.Pods, o.Pods)
 }
 
 // total is the fleet in numbers: how many GPUs reached each stage.

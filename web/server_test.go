@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -508,5 +509,40 @@ func TestPartsAreTheWhole(t *testing.T) {
 	}
 	if diff := cmp.Diff(rows(fleetOf(f)), l.rows); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestTableThenStream is how a page begins: the whole at once, and then what changed since. What was read of another table counts for
+// nothing.
+func TestTableThenStream(t *testing.T) {
+	a := newAPIServer(t)
+	a.fill(8)
+	_, get := serve(t, a, &scripted{})
+	var m message
+	for len(m.Set[kindNode]) < 8 {
+		r := get("/api/table?wait=0")
+		if r.StatusCode == http.StatusNoContent {
+			time.Sleep(20 * time.Millisecond)
+			continue
+		}
+		m = message{}
+		if err := json.NewDecoder(r.Body).Decode(&m); err != nil || !m.Whole || m.Of == "" {
+			t.Fatalf("%+v %v", m, err)
+		}
+	}
+	since := func(of string) *viewer {
+		return view(t, get("/api/stream?since="+strconv.FormatInt(m.To, 10)+"&of="+of).Body)
+	}
+	v := since(m.Of)
+	v.values = m.Set
+	a.put("pods", gpuPod("team", "late", "gpu-0004", 8))
+	v.until("the pod", v.has(kindNode, "gpu-0004", "team/late"))
+	if v.wholes != 0 {
+		t.Error("everything was sent again")
+	}
+	v = since("another")
+	v.until("everything", func() bool { return len(v.values[kindNode]) == 8 })
+	if v.wholes != 1 {
+		t.Errorf("%d times everything", v.wholes)
 	}
 }

@@ -316,7 +316,7 @@ func (n *node) cut(r answer.Rights) *node {
 			if r.Sees(spaceOf(p)) {
 				pods = append(pods, p)
 			} else {
-				g.More++
+				g.Hidden++
 			}
 		}
 		g.Pods = pods

@@ -160,7 +160,7 @@ func TestSharedPage(t *testing.T) {
 
 	operator := view(t, h.get("operator", "team-0", "api/stream").Body)
 	operator.until("nodes", func() bool { return len(operator.values[kindNode]) == 256 })
-	if !operator.has(kindNode, "gpu-0001", "team-0/train-0-1")() || operator.has(kindNode, "gpu-0128", "team-1")() || operator.has(kindNode, "gpu-0128", "train-8")() || !operator.has(kindNode, "gpu-0128", `"more":1`)() {
+	if !operator.has(kindNode, "gpu-0001", "team-0/train-0-1")() || operator.has(kindNode, "gpu-0128", "team-1")() || operator.has(kindNode, "gpu-0128", "train-8")() || !operator.has(kindNode, "gpu-0128", `"hidden":1`)() {
 		t.Errorf("an operator of a team: %s %s", operator.values[kindNode]["gpu-0001"], operator.values[kindNode]["gpu-0128"])
 	}
 	for name, n := range operator.values[kindNode] {

@@ -88,6 +88,6 @@ function tell() {
 onChange(tell);
 setInterval(tell, 1000);
 
-ask("about").then((a) => { shared = !!a.shared; document.getElementById("cluster").textContent = a.cluster + (shared && a.namespace ? ` · namespace ${a.namespace}` : ""); }).catch(() => {});
+ask("about").then((a) => { shared = !!a.shared; document.getElementById("cluster").textContent = [a.cluster, shared && a.namespace && `namespace ${a.namespace}`].filter(Boolean).join(" · "); }).catch(() => {});
 performance.mark("started");
 route();

@@ -22,7 +22,7 @@ export function show(main, params) {
   const canvas = h("canvas", { tabIndex: 0, role: "application", "aria-label": "Fleet. Arrow keys move from node to node, Enter selects, plus and minus zoom. The table below has the same." });
   const ctx = canvas.getContext("2d", { alpha: false });
   const tip = h("div.tip", { hidden: true }), panel = h("aside.detail", { "aria-label": "Selection" }), legend = h("div.legend"), nothing = h("div.nothing", { hidden: true }), stage = h("div.stage", canvas, tip, nothing), sum = h("div.sum"), parts = h("div.parts", { "aria-hidden": "true" }), under = h("div.under");
-  const search = h("input", { type: "search", placeholder: "Search node, pod, job, queue, model… ( / )", "aria-label": "Search", value: params.get("q") || "" });
+  const search = h("input", { type: "search", placeholder: "Search ( / )", title: "Node, pod, job, queue, model, rack or state", "aria-label": "Search", value: params.get("q") || "" });
   const colour = h("select", { "aria-label": "Colour by" }, Object.entries(ways).map(([k, w]) => h("option", { value: k, selected: k === params.get("colour") }, w.title)));
   let group = groups[params.get("group")] ? params.get("group") : "place";
   const grouping = h("select", { "aria-label": "Group by", onchange: () => { group = grouping.value; set({ group: group === "place" ? "" : group }); moved = false; relayout(); } }, Object.entries(groups).map(([k, [t]]) => h("option", { value: k, selected: k === group }, t)));
@@ -106,8 +106,9 @@ export function show(main, params) {
     c.fillRect(x, y, b.w * k, b.h * k);
     if (k > 0.42) {
       c.fillStyle = theme.text;
-      c.font = `600 ${Math.min(13 * base, 11 * Math.max(1, k * 0.8))}px system-ui, sans-serif`;
-      c.fillText(b.name, Math.round(x + 10 * k), Math.round(y + 14 * k), b.w * k - 12);
+      const high = Math.min(13 * base, 11 * Math.max(1, k * 0.8));
+      c.font = `600 ${high}px system-ui, sans-serif`;
+      c.fillText(b.name, Math.round(x + 10 * k), Math.round(y + Math.max(14 * k, high)), b.w * k - 12);
     }
     if (k > 0.75) {
       c.fillStyle = theme.soft;
@@ -245,10 +246,16 @@ export function show(main, params) {
     const usable = ["schedulable", "allocated", "busy"].reduce((n, s) => n + (t.by.get(s) || 0), 0), held = (t.by.get("allocated") || 0) + (t.by.get("busy") || 0);
     if (!nodes.size) fill(sum); else fill(sum, h("b", plural(t.gpus, "GPU")), matches ? " match" : "", ` on ${plural(matches ? matches.size : nodes.size, "node")}`, usable ? h("span", ` · ${Math.round((100 * held) / usable)} % held`) : "", t.gpus - usable ? h("span.bad", ` · ${count(t.gpus - usable)} not usable`) : "");
     nothing.hidden = nodes.size > 0;
-    fill(nothing, nodes.size > 0 ? [] : state.version === 0 ? h("p.busy", "Reading the cluster…") : [h("h2", table.source.get("nodes")?.forbidden ? "Nodes are not shown" : "No node with GPUs"), h("p.hint", table.source.get("nodes")?.forbidden ? "Your rights do not let this page read nodes. Queues and Why show what you may see." : live ? "Nodes appear here as soon as one has GPUs, or says that it should." : "The decision log has none at this time.")]);
+    fill(nothing, nodes.size > 0 ? [] : state.version === 0 ? h("p.busy", "Reading the cluster…") : [h("h2", table.source.get("nodes")?.forbidden ? "Nodes are not shown" : "No node with GPUs"), h("p.hint", table.source.get("nodes")?.forbidden ? [counted(), "Your rights do not let this page show nodes. Queues and Why show what you may see."] : live ? "Nodes appear here as soon as one has GPUs, or says that it should." : "The decision log has none at this time.")]);
     const rank = Object.keys(kinds), items = [...t.legendBy].sort((a, b) => (way === ways.state ? rank.indexOf(a[0]) - rank.indexOf(b[0]) : b[1] - a[1]));
     fill(parts, items.map(([v, n]) => h("i", { style: { background: way.colour(v), flexGrow: String(n) }, title: `${way.label(v, work)}: ${count(n)}` })));
     fill(legend, items.slice(0, 10).map(([v, n]) => h("button.key", { type: "button", title: kinds[v]?.[1] || "", onclick: () => { search.value = search.value === way.label(v, work) ? "" : way.label(v, work); search.dispatchEvent(new Event("input")); } }, h("i", { style: { background: way.colour(v) } }), `${way.label(v, work)} `, h("span.num", count(n)))), items.length > 10 && h("span.key", `and ${items.length - 10} more`), !items.length && t.gpus > 0 && h("span.key", way === ways.why ? "every GPU is schedulable" : "nothing to colour"));
+  }
+
+  // counted is the fleet in numbers, for those who may not see it.
+  function counted() {
+    const t = table.total.get("fleet");
+    return t?.nodes > 0 && `The fleet has ${plural(t.nodes, "node")}; ${count(t.reached.allocated || 0)} of ${plural(t.reached.schedulable || 0, "usable GPU")} are held. `;
   }
 
   function cause(r) { return r.cause && r.cause !== "idle" && r.cause !== "not-measured" ? r.cause : ""; }
@@ -264,7 +271,7 @@ export function show(main, params) {
       one?.mig && h("p.hint", "MIG: ", one.mig.map((m) => `${count(m.held)} of ${count(m.n)} × ${m.profile} held`).join(", ")),
       one?.said && h("p.warn", one.said, one.fix && `: ${one.fix}`),
       h("dl.facts", h("div", h("dt", "GPUs"), h("dd", count(t.gpus))), [...t.by].map(([s, n]) => h("div", h("dt", h("i.dot." + s), kinds[s][0]), h("dd", count(n))))),
-      one && h("ul.cells", one.gpus.map((r) => h("li", h("i.dot." + r.stage), h("b", r.n > 1 ? `${r.n} ×` : "1 ×"), " ", kinds[r.stage][0], cause(r) && [" ", h("code", r.cause)], (r.pods || []).map((p) => h("span.pod", p)), r.more && h("span.pod", `and ${r.more} more pods`)))),
+      one && h("ul.cells", one.gpus.map((r) => h("li", h("i.dot." + r.stage), h("b", r.n > 1 ? `${r.n} ×` : "1 ×"), " ", kinds[r.stage][0], cause(r) && [" ", h("code", r.cause)], (r.pods || []).map((p) => h("span.pod", p)), r.more && h("span.pod", `and ${plural(r.more, "more pod")}`), r.hidden && h("span.pod", `${plural(r.hidden, "pod")} that you may not see`)))),
       t.works.size > 0 && h("h3", "Work"), h("ul.works", [...t.works].sort((a, b) => b[1] - a[1]).slice(0, 15).map(([w, n]) => h("li", work(w)?.metadata ? h("a", { href: whyLink(work(w)) }, work(w).title) : w.split("/").pop(), h("span", work(w)?.queue || w.split("/")[0]), h("span.num", plural(n, "GPU"))))),
     ]);
   }
@@ -327,7 +334,7 @@ export function show(main, params) {
       let at = 0;
       const node = nodes.get(n.name), r = node?.gpus.find((r) => i >= at && i < (at += r.n));
       const box = stage.getBoundingClientRect();
-      fill(tip, h("b", n.name), h("span", [node?.model, n.rack].filter(Boolean).join(" · ")), r && h("span", h("i.dot." + r.stage), `GPU ${i}: ${kinds[r.stage][0]}`, cause(r) && ` (${r.cause})`), (r?.pods || []).map((p) => h("span.pod", p)), r?.work && work(r.work)?.queue && h("span", `queue ${work(r.work).queue}`));
+      fill(tip, h("b", n.name), h("span", [node?.model, n.rack].filter(Boolean).join(" · ")), r && h("span", h("i.dot." + r.stage), `GPU ${i}: ${kinds[r.stage][0]}`, cause(r) && ` (${r.cause})`), (r?.pods || []).map((p) => h("span.pod", p)), r?.hidden && h("span.pod", "of a namespace that you may not see"), r?.work && work(r.work)?.queue && h("span", `queue ${work(r.work).queue}`));
       tip.style.left = `${Math.min(e.clientX - box.left + 14, box.width - 240)}px`;
       tip.style.top = `${Math.min(e.clientY - box.top + 14, box.height - 110)}px`;
     }
@@ -472,6 +479,7 @@ export function show(main, params) {
   const stop = onChange((kindsChanged, changed) => {
     if (!live) return;
     if (kindsChanged.has("total")) fit.fillModels();
+    if (kindsChanged.has("total") && !nodes.size) summary();
     if (!kindsChanged.has("node") && !(kindsChanged.has("workload") && way !== ways.model)) return;
     if (changed === null) { if (query) match(); summary(); size(); relayout(); } else for (const n of changed) { const m = bitmaps.get(plan.at.get(n)?.block.name); if (m) m.stale = true; }
     if (kindsChanged.has("workload") && way === ways.queue) for (const m of bitmaps.values()) m.stale = true;

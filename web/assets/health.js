@@ -62,7 +62,7 @@ export function show(main, params) {
   async function list() {
     if (!from || from === to) {
       const seen = data.moments || [];
-      fill(events, h("p.hint", seen.length ? "What this page has seen, the latest first." : "Nothing has happened since the page looks. Drag over the chart to read the decisions of that time."));
+      fill(events, h("p.hint", seen.length ? "What this page has seen, the latest first." : "Nothing has happened since this page was opened. Drag over the chart to read the decisions of that time."));
       fill(moments, seen.slice(0, 200).map((m) => line(m.at, m.what, m.title, m.text || (m.gpus ? plural(m.gpus, "GPU") : ""))));
       return;
     }

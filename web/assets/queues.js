@@ -51,7 +51,7 @@ function lends(l) {
   const rest = l.parent ? `from what ${l.parent} has beyond its children's quotas, or from above` : "from capacity that is no queue's quota";
   if (!l.borrowers.length) return `${who(l.lenders)}: lent to queues outside ${l.parent || "the tree"}.`;
   const from = [l.inside > 0 && `${tidy(l.inside)} lent by ${listed(l.lenders.map((p) => p.name))}`, l.others > 0 && `${tidy(l.others)} ${rest}`].filter(Boolean);
-  return `${who(l.borrowers)} borrowed: ${listed(from)}.${l.away > 0 ? ` ${tidy(l.away)} more of what they lend is used outside ${l.parent || "the tree"}.` : ""}`;
+  return `${listed(l.borrowers.map((p) => `${p.name} borrows ${tidy(p.n)}`))}: ${listed(from)}.${l.away > 0 ? ` ${tidy(l.away)} more of what they lend is used outside ${l.parent || "the tree"}.` : ""}`;
 }
 
 export function show(main, params) {
