@@ -42,6 +42,8 @@ type schedulerOptions struct {
 	record        string
 	gpuMetrics    string
 	requests      string
+	metricsToken  string
+	metricsCA     string
 	file          string
 	streams       Streams
 }
@@ -84,6 +86,8 @@ given goes before the file. docs/install.md has its fields.`,
 	f.StringVar(&o.record, "record", "", "folder for the log of its decisions, read by berth replay (default: none)")
 	f.StringVar(&o.gpuMetrics, "gpu-metrics", exportersOf+"="+operatorNamespace, "where it reads how busy GPUs are, for queues with reclaimIdleAfter: exporters=NAMESPACE, several with commas between, the URL of a Prometheus, or none")
 	f.StringVar(&o.requests, "provisioning-requests", "none", "ask a cluster autoscaler for the nodes of each gang at once, with a ProvisioningRequest of this class: check-capacity, best-effort-atomic, the full name of another class, or none")
+	f.StringVar(&o.metricsToken, "gpu-metrics-token-file", "", "file with the bearer token for the Prometheus of --gpu-metrics (default: none)")
+	f.StringVar(&o.metricsCA, "gpu-metrics-ca-file", "", "file with the certificates that vouch for the Prometheus of --gpu-metrics (default: those of the system)")
 	f.BoolVar(&o.shadow, "shadow", false, "decide and write nothing")
 	return cmd
 }
@@ -165,6 +169,28 @@ func parseRequests(text string) (string, error) {
 	return text, nil
 }
 
+// openMetrics adds how a Prometheus is asked that does not answer everybody.
+func (o *schedulerOptions) openMetrics(m *scheduler.GPUMetrics) error {
+	m.TokenFile, m.CAFile = o.metricsToken, o.metricsCA
+	switch {
+	case m.TokenFile == "" && m.CAFile == "":
+		return nil
+	case m.Prometheus == nil:
+		return errors.New("--gpu-metrics-token-file and --gpu-metrics-ca-file: give the URL of a Prometheus with --gpu-metrics")
+	case m.Prometheus.Scheme != "https":
+		return fmt.Errorf("--gpu-metrics %s: a token and certificates are for https", m.Prometheus)
+	}
+	for flag, file := range map[string]string{"--gpu-metrics-token-file": m.TokenFile, "--gpu-metrics-ca-file": m.CAFile} {
+		if file == "" {
+			continue
+		}
+		if _, err := os.ReadFile(file); err != nil {
+			return fmt.Errorf("%s: %w", flag, err)
+		}
+	}
+	return nil
+}
+
 func (o *schedulerOptions) options() (scheduler.Options, error) {
 	list, err := parseLevels(o.levels)
 	if err != nil {
@@ -184,6 +210,9 @@ func (o *schedulerOptions) options() (scheduler.Options, error) {
 		return scheduler.Options{}, errors.New("--scheduler-name and --for: a scheduler has a name")
 	}
 	measured, err := parseGPUMetrics(o.gpuMetrics)
+	if err == nil {
+		err = o.openMetrics(&measured)
+	}
 	if err != nil {
 		return scheduler.Options{}, err
 	}

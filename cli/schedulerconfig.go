@@ -50,6 +50,8 @@ type schedulerConfig struct {
 	Record        *string             `json:"record"`
 	GPUMetrics    *string             `json:"gpuMetrics"`
 	Requests      *string             `json:"provisioningRequests"`
+	MetricsToken  *string             `json:"gpuMetricsTokenFile"`
+	MetricsCA     *string             `json:"gpuMetricsCAFile"`
 	Shadow        *bool               `json:"shadow"`
 }
 
@@ -112,6 +114,8 @@ func (c *schedulerConfig) flags() map[string][]string {
 	text("record", c.Record)
 	text("gpu-metrics", c.GPUMetrics)
 	text("provisioning-requests", c.Requests)
+	text("gpu-metrics-token-file", c.MetricsToken)
+	text("gpu-metrics-ca-file", c.MetricsCA)
 	span("gang-grace", c.GangGrace)
 	span("overtake-for", c.OvertakeFor)
 	span("half-life", c.HalfLife)

@@ -121,7 +121,7 @@ func TestProvisioningRequests(t *testing.T) {
 func TestEveryFlagHasAField(t *testing.T) {
 	_, c, err := readConfig(configFile(t, `{apiVersion: berth.dev/v1alpha1, kind: SchedulerConfiguration,
 schedulerName: a, schedulerNames: [a], levels: [{name: a, label: a}], gangGrace: 1s, policy: a, backfillHeads: 1, overtakeFor: 1s,
-halfLife: 1s, minRunTime: 1s, gpuRates: {a: 1}, moves: 1, packing: a, leaderElect: true, listen: a, record: a, gpuMetrics: a, provisioningRequests: a, shadow: true}`))
+halfLife: 1s, minRunTime: 1s, gpuRates: {a: 1}, moves: 1, packing: a, leaderElect: true, listen: a, record: a, gpuMetrics: a, gpuMetricsTokenFile: a, gpuMetricsCAFile: a, provisioningRequests: a, shadow: true}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,4 +166,26 @@ func TestOnlyAGoodConfigurationIsTaken(t *testing.T) {
 			t.Error("a good file was not taken")
 		}
 	})
+}
+
+// A token is for a Prometheus, and travels over https alone.
+func TestTokenForMetrics(t *testing.T) {
+	file := configFile(t, "secret")
+	for _, c := range []struct{ args, want string }{
+		{"--gpu-metrics none --gpu-metrics-token-file " + file, "give the URL of a Prometheus"},
+		{"--gpu-metrics-ca-file " + file, "give the URL of a Prometheus"},
+		{"--gpu-metrics http://p:9090 --gpu-metrics-token-file " + file, "are for https"},
+		{"--gpu-metrics https://p:9090 --gpu-metrics-token-file " + file + "-none", "--gpu-metrics-token-file: open "},
+		{"--gpu-metrics https://p:9090 --gpu-metrics-ca-file " + file + "-none", "--gpu-metrics-ca-file: open "},
+		{"--gpu-metrics https://p:9090 --gpu-metrics-token-file " + file, ""},
+	} {
+		o := &schedulerOptions{}
+		if err := newSchedulerFlags(o).ParseFlags(strings.Fields(c.args)); err != nil {
+			t.Fatal(err)
+		}
+		got, err := o.options()
+		if c.want == "" && (err != nil || got.GPUMetrics.TokenFile != file) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %+v %v", c.args, got.GPUMetrics, err)
+		}
+	}
 }

@@ -25,6 +25,9 @@ import (
 // measured. It reads only while pods run in a queue that has reclaimIdleAfter, and needs no rights in the cluster beyond its own.
 type GPUMetrics struct {
 	Prometheus *url.URL
+	// TokenFile has the bearer token that Prometheus is asked with, and CAFile the certificates that vouch for it; "": none, and those
+	// of the system. Both are read again when they change.
+	TokenFile, CAFile string
 	// Exporters are the namespaces whose pods are DCGM exporters if they have a label of one. Whoever may make pods there can have
 	// pods of the same node taken for idle.
 	Exporters []string
@@ -93,7 +96,11 @@ func (s *scheduler) gpuMetrics() (telemetry.Source, error) {
 	case s.opts.telemetry != nil:
 		return s.opts.telemetry, nil
 	case o.Prometheus != nil:
-		return &telemetry.Prometheus{Client: &http.Client{}, URL: o.Prometheus}, nil
+		client, err := o.client()
+		if err != nil {
+			return nil, fmt.Errorf("scheduler: metrics of GPUs: %w", err)
+		}
+		return &telemetry.Prometheus{Client: client, URL: o.Prometheus}, nil
 	case len(o.Exporters) > 0:
 		return &telemetry.Exporters{Client: &http.Client{}, Pages: s.exporters, On: s.podIsOn}, nil
 	case o.Fleet && s.opts.Config != nil:
@@ -109,6 +116,15 @@ func (s *scheduler) gpuMetrics() (telemetry.Source, error) {
 		return &telemetry.Exporters{Client: client, Pages: pages, On: s.podIsOn}, nil
 	}
 	return nil, nil
+}
+
+// client asks Prometheus. It follows no redirection: the token is for the server that was named and for no other.
+func (o GPUMetrics) client() (*http.Client, error) {
+	made, err := rest.HTTPClientFor(&rest.Config{BearerTokenFile: o.TokenFile, TLSClientConfig: rest.TLSClientConfig{CAFile: o.CAFile}})
+	if err != nil {
+		return nil, err
+	}
+	return &http.Client{Transport: made.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, nil
 }
 
 // exporterLabels are of DCGM exporters: of NVIDIA's GPU Operator, of its own chart, and of GKE.
