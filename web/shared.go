@@ -133,16 +133,15 @@ func (p *Shared) ServeViewer(w http.ResponseWriter, r *http.Request, v *answer.V
 	}
 }
 
-// foreign says that another site's page makes the request. Browsers say so, and send no origin with what a page reads from its own. The
-// name that the viewer calls this server by is not known here: the API server is in between, and other sites can read nothing that it
-// does not allow them to.
+// foreign says that another site's page makes the request. Browsers say so, in a header that no page can set. Older ones say the origin
+// alone, where it is another one. The name that the viewer calls this server by is not known here: the API server is in between, and
+// other sites can read nothing that it does not allow them to.
 func foreign(r *http.Request) bool {
-	if r.Header.Get("Origin") != "" {
-		return true
-	}
 	switch r.Header.Get("Sec-Fetch-Site") {
-	case "", "same-origin", "none":
+	case "same-origin":
 		return false
+	case "", "none":
+		return r.Header.Get("Origin") != ""
 	}
 	return r.URL.Path != "/" || r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document"
 }

@@ -212,8 +212,12 @@ func TestSharedPageStrangers(t *testing.T) {
 		change func(*http.Request)
 		want   int
 	}{
-		"the page":                 {"", func(*http.Request) {}, 200},
-		"a script":                 {"app.js", func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "same-origin") }, 200},
+		"the page": {"", func(*http.Request) {}, 200},
+		"a script": {"app.js", func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "same-origin") }, 200},
+		"a module of the page's": {"app.js", func(r *http.Request) {
+			r.Header.Set("Sec-Fetch-Site", "same-origin")
+			r.Header.Set("Origin", "https://where.ever")
+		}, 200},
 		"another origin":           {"api/about", func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }, 403},
 		"an opaque origin":         {"api/stream", func(r *http.Request) { r.Header.Set("Origin", "null") }, 403},
 		"a script of another site": {"api/table", func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }, 403},
