@@ -3,7 +3,7 @@
 GO    ?= go
 BERTH := bin/berth
 
-.PHONY: up build operators test drawn stories race fuzz verify soak bench bench-live packing chaos conformance mutate mutations dist image lint fmt clean
+.PHONY: up build operators test drawn stories race fuzz verify soak bench bench-live packing chaos failover test-node test-helm conformance mutate mutations dist image vuln lint fmt clean
 
 up: build ## build Berth and start a cluster (ARGS="--fleet research-128" and so on)
 	@$(BERTH) up $(ARGS)
@@ -68,6 +68,17 @@ packing: ## the tables of docs/packing.md, half an hour; BERTH_TRACES names the 
 chaos: build ## break a cluster for an hour and check it at rest (FOR=5m SEED=7); see docs/chaos.md
 	$(GO) run ./internal/chaos -berth $(BERTH) -for $(or $(FOR),1h) -seed $(SEED)
 
+# One node of the cluster is real: kubelet, containerd and runc in namespaces of their own. It needs root, and is skipped, by name,
+# where the machine does not allow it.
+test-node: ## gangs, faults and the scheduler's image on a real node (ARGS="-nodes=500", ARGS="-story=lives -lives=1000"); see docs/node.md
+	@GO="$(GO)" MAKE="$(MAKE)" scripts/node $(ARGS)
+
+test-helm: ## the chart on a real node, with Helm itself: install, upgrade, roll back, remove; see docs/node.md
+	@GO="$(GO)" MAKE="$(MAKE)" scripts/node -story=chart $(ARGS)
+
+failover: build ## kill the scheduler that leads 50 times and roll 10 updates under load: how long is nothing bound? (ARGS="-kills 5 -rolls 2")
+	$(GO) run ./internal/failover -berth $(BERTH) $(ARGS)
+
 conformance: ## upstream's own scheduler tests against Berth, about 10 minutes (ARGS="-run TestPodGroup"); see docs/conformance.md
 	$(GO) run ./internal/conformance/upstream $(ARGS)
 
@@ -86,6 +97,9 @@ dist: ## kubectl-berth for linux and darwin, reproducible, with checksums, SBOM,
 image: ## the scheduler's image as an OCI tar, without Docker, in dist/ (IMAGE=registry.example/berth:v1 ARCHS=amd64)
 	@GO="$(GO)" scripts/dist $(VERSION) $(patsubst %,linux/%,$(or $(ARCHS),amd64 arm64))
 	$(GO) run ./internal/image -name $(or $(IMAGE),berth:$(VERSION)) -o dist/berth-$(VERSION)-image.tar $(foreach a,$(or $(ARCHS),amd64 arm64),$(a)=dist/linux-$(a)/kubectl-berth)
+
+vuln: build ## known vulnerabilities in what bin/berth links; skipped where the database cannot be reached
+	@GO="$(GO)" scripts/vuln $(BERTH)
 
 lint: ## vet, staticcheck, architecture
 	$(GO) vet ./...

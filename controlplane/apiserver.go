@@ -70,7 +70,7 @@ func (c *Cluster) apiServerFlags() []string {
 		"--kubelet-certificate-authority=" + key("ca.crt"),
 		"--kubelet-client-certificate=" + key("kubelet-client.crt"),
 		"--kubelet-client-key=" + key("kubelet-client.key"),
-		"--kubelet-preferred-address-types=" + KubeletAddressType,
+		"--kubelet-preferred-address-types=" + KubeletAddressType + ",InternalIP", // the second is of real nodes: node/
 		"--service-cluster-ip-range=10.96.0.0/16",
 		"--allow-privileged=true",
 		"--enable-admission-plugins=" + admission,

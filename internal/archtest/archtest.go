@@ -242,6 +242,7 @@ var Rules = map[string]Rule{
 	"internal/conformance":          {Ring: Edge, Tests: []string{"diagnose/submit/workload", "engine", "engine/why", "kube/cluster", "kube/convert"}, Heavy: true},
 	"internal/conformance/upstream": {Ring: Edge},
 	"internal/chromium":             {Ring: Edge},
+	"internal/failover":             {Ring: Shell},
 	"internal/image":                {Ring: Shell},
 	"internal/intruder":             {Ring: Edge},
 	"internal/mutate":               {Ring: Shell},

@@ -50,6 +50,7 @@ var Modules = map[string][]string{
 	"internal/chaos":                 {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/component-helpers", "k8s.io/klog/v2"},
 	"internal/chromium":              {"github.com/chromedp/cdproto", "github.com/chromedp/chromedp"},
 	"internal/conformance/upstream":  {"go.etcd.io/etcd/server/v3"},
+	"internal/failover":              {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/klog/v2"},
 	"internal/intruder":              {"golang.org/x/sys"},
 	"internal/scenario":              {"github.com/rogpeppe/go-internal"},
 	"kube/answer":                    {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/apiserver", "k8s.io/client-go"},
