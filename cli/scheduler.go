@@ -26,6 +26,7 @@ import (
 	"github.com/berth-dev/berth/kube/provision"
 	"github.com/berth-dev/berth/kube/scheduler"
 	"github.com/berth-dev/berth/kube/telemetry"
+	"github.com/berth-dev/berth/kube/trace"
 	"github.com/berth-dev/berth/record"
 )
 
@@ -44,6 +45,7 @@ type schedulerOptions struct {
 	requests      string
 	metricsToken  string
 	metricsCA     string
+	traces        string // a collector's URL
 	file          string
 	streams       Streams
 }
@@ -88,6 +90,7 @@ given goes before the file. docs/install.md has its fields.`,
 	f.StringVar(&o.requests, "provisioning-requests", "none", "ask a cluster autoscaler for the nodes of each gang at once, with a ProvisioningRequest of this class: check-capacity, best-effort-atomic, the full name of another class, or none")
 	f.StringVar(&o.metricsToken, "gpu-metrics-token-file", "", "file with the bearer token for the Prometheus of --gpu-metrics (default: none)")
 	f.StringVar(&o.metricsCA, "gpu-metrics-ca-file", "", "file with the certificates that vouch for the Prometheus of --gpu-metrics (default: those of the system)")
+	f.StringVar(&o.traces, "otlp-endpoint", "", "URL of an OpenTelemetry collector, such as http://collector.monitoring:4318, for one span per workload from its creation until it runs (default: none)")
 	f.BoolVar(&o.shadow, "shadow", false, "decide and write nothing")
 	return cmd
 }
@@ -228,6 +231,13 @@ func (o *schedulerOptions) options() (scheduler.Options, error) {
 	out := scheduler.Options{
 		Name: o.schedulerName, For: pods, Engine: config, GangGrace: o.gangGrace, Shadow: o.shadow, GPUMetrics: measured,
 		Decisions: record.Options{Dir: o.record, Berth: Version}, Log: slog.New(slog.NewTextHandler(o.streams.Err, nil)),
+	}
+	if o.traces != "" {
+		to, err := trace.ParseEndpoint(o.traces)
+		if err != nil {
+			return scheduler.Options{}, fmt.Errorf("--otlp-endpoint %w", err)
+		}
+		out.Traces = trace.New(to, Version, out.Log)
 	}
 	if o.elect {
 		out.Identity = electionIdentity()

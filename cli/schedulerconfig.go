@@ -52,6 +52,7 @@ type schedulerConfig struct {
 	Requests      *string             `json:"provisioningRequests"`
 	MetricsToken  *string             `json:"gpuMetricsTokenFile"`
 	MetricsCA     *string             `json:"gpuMetricsCAFile"`
+	OTLPEndpoint  *string             `json:"otlpEndpoint"`
 	Shadow        *bool               `json:"shadow"`
 }
 
@@ -116,6 +117,7 @@ func (c *schedulerConfig) flags() map[string][]string {
 	text("provisioning-requests", c.Requests)
 	text("gpu-metrics-token-file", c.MetricsToken)
 	text("gpu-metrics-ca-file", c.MetricsCA)
+	text("otlp-endpoint", c.OTLPEndpoint)
 	span("gang-grace", c.GangGrace)
 	span("overtake-for", c.OvertakeFor)
 	span("half-life", c.HalfLife)

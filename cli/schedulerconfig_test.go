@@ -70,6 +70,7 @@ packing: tight
 leaderElect: false
 listen: :10259
 record: decisions
+otlpEndpoint: http://collector:4318
 shadow: true
 `)
 	o := &schedulerOptions{}
@@ -95,7 +96,7 @@ shadow: true
 	if diff := cmp.Diff(want, got.Engine); diff != "" {
 		t.Error(diff)
 	}
-	if got.Name != "second" || !cmp.Equal(got.For, []string{"second", "other"}) || got.GangGrace != 2*time.Minute || !got.Shadow || got.Identity != "" || got.Decisions.Dir != "decisions" || o.listen != ":10259" {
+	if got.Name != "second" || !cmp.Equal(got.For, []string{"second", "other"}) || got.GangGrace != 2*time.Minute || !got.Shadow || got.Identity != "" || got.Decisions.Dir != "decisions" || o.listen != ":10259" || got.Traces == nil {
 		t.Errorf("%+v, listen %q", got, o.listen)
 	}
 }
@@ -121,7 +122,7 @@ func TestProvisioningRequests(t *testing.T) {
 func TestEveryFlagHasAField(t *testing.T) {
 	_, c, err := readConfig(configFile(t, `{apiVersion: berth.dev/v1alpha1, kind: SchedulerConfiguration,
 schedulerName: a, schedulerNames: [a], levels: [{name: a, label: a}], gangGrace: 1s, policy: a, backfillHeads: 1, overtakeFor: 1s,
-halfLife: 1s, minRunTime: 1s, gpuRates: {a: 1}, moves: 1, packing: a, leaderElect: true, listen: a, record: a, gpuMetrics: a, gpuMetricsTokenFile: a, gpuMetricsCAFile: a, provisioningRequests: a, shadow: true}`))
+halfLife: 1s, minRunTime: 1s, gpuRates: {a: 1}, moves: 1, packing: a, leaderElect: true, listen: a, record: a, gpuMetrics: a, otlpEndpoint: a, gpuMetricsTokenFile: a, gpuMetricsCAFile: a, provisioningRequests: a, shadow: true}`))
 	if err != nil {
 		t.Fatal(err)
 	}

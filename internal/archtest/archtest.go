@@ -216,7 +216,8 @@ var Rules = map[string]Rule{
 	"kube/policy":                    {Ring: Edge, Imports: []string{"api/v1alpha1"}, Tests: []string{"kube/convert", "kube/dialect/all"}},
 	"kube/provision":                 {Ring: Edge, Imports: []string{"api/v1alpha1", "capacity/launch", "engine", "kube/convert"}},
 	"kube/report":                    {Ring: Pure, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/convert"}, Objects: true},
-	"kube/scheduler":                 {Ring: Edge, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/answer", "kube/cluster", "kube/convert", "kube/crd", "kube/devices", "kube/dialect", "kube/dialect/all", "kube/dialect/controllers", "kube/dialect/hami", "kube/metrics", "kube/policy", "kube/report", "kube/telemetry", "record"}, Tests: []string{"diagnose", "diagnose/facts"}},
+	"kube/scheduler":                 {Ring: Edge, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/answer", "kube/cluster", "kube/convert", "kube/crd", "kube/devices", "kube/dialect", "kube/dialect/all", "kube/dialect/controllers", "kube/dialect/hami", "kube/metrics", "kube/policy", "kube/report", "kube/telemetry", "kube/trace", "record"}, Tests: []string{"diagnose", "diagnose/facts"}},
+	"kube/trace":                     {Ring: Edge},
 	"kube/telemetry":                 {Ring: Edge, Imports: []string{"diagnose/doctor", "kube/exposition"}},
 
 	"web": {Ring: Edge, Imports: []string{"api/v1alpha1", "capacity", "capacity/bill", "capacity/join", "diagnose/facts", "kube/answer"}, Tests: []string{"engine", "engine/why", "internal/chromium"}},
@@ -229,7 +230,7 @@ var Rules = map[string]Rule{
 	}, Heavy: true},
 
 	"cli": {Ring: Shell, Imports: []string{
-		"api/v1alpha1", "capacity", "capacity/bill", "capacity/cloud", "capacity/join", "controlplane/home", "controlplane/operators", "diagnose", "diagnose/check", "diagnose/doctor", "diagnose/edit", "diagnose/facts", "diagnose/submit", "diagnose/submit/rule", "engine", "engine/why", "fleet", "fleet/dra", "fleet/drill", "fleet/file", "kube/answer", "kube/cluster", "kube/convert", "kube/devices", "kube/dialect", "kube/dialect/all", "kube/dryrun", "kube/exposition", "kube/inspect", "kube/install", "kube/manifest", "kube/metrics", "kube/provision", "kube/scheduler", "kube/telemetry", "record", "web",
+		"api/v1alpha1", "capacity", "capacity/bill", "capacity/cloud", "capacity/join", "controlplane/home", "controlplane/operators", "diagnose", "diagnose/check", "diagnose/doctor", "diagnose/edit", "diagnose/facts", "diagnose/submit", "diagnose/submit/rule", "engine", "engine/why", "fleet", "fleet/dra", "fleet/drill", "fleet/file", "kube/answer", "kube/cluster", "kube/convert", "kube/devices", "kube/dialect", "kube/dialect/all", "kube/dryrun", "kube/exposition", "kube/inspect", "kube/install", "kube/manifest", "kube/metrics", "kube/provision", "kube/scheduler", "kube/telemetry", "kube/trace", "record", "web",
 	}},
 	"cmd/berth":         {Ring: Shell, Imports: []string{"cli", "controlplane", "fleet"}, Tests: []string{"internal/chromium", "internal/intruder"}, Heavy: true},
 	"cmd/kubectl-berth": {Ring: Shell, Imports: []string{"cli"}},

@@ -65,6 +65,7 @@ func (s *scheduler) cycle(now time.Time) (wake time.Time) {
 	s.reportKept(&plan)
 	s.auditor.look(s, now)
 	s.count(changes, &plan, now)
+	s.traces.started(s, plan.Starts, now)
 	if len(plan.Starts) > 0 {
 		wake = sooner(wake, now.Add(s.opts.Engine.AssumeFor))
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/berth-dev/berth/kube/cluster"
 	"github.com/berth-dev/berth/kube/metrics"
 	"github.com/berth-dev/berth/kube/telemetry"
+	"github.com/berth-dev/berth/kube/trace"
 	"github.com/berth-dev/berth/record"
 )
 
@@ -56,6 +57,8 @@ type Options struct {
 	// Page is shown to people through the API server, with Answers; nil: there is none.
 	Page answer.Page
 	Log  *slog.Logger // nil: silent
+	// Traces is where a span of each workload goes that is started; nil: nowhere.
+	Traces *trace.Exporter
 	// Observer is shown what the scheduler knows, while it leads; nil: nobody looks.
 	Observer *Observer
 

@@ -180,6 +180,7 @@ type scheduler struct {
 	auditor auditor
 	fleet   fleetCount
 	echoes  echoes
+	traces  *tracer // nil: nobody wants them
 
 	public
 }
@@ -188,7 +189,7 @@ func newScheduler(client kubernetes.Interface, o Options) (*scheduler, error) {
 	in := newInbox()
 	s := &scheduler{
 		opts: o, client: client, log: o.Log, inbox: in,
-		state: engine.Load(engine.Snapshot{}, o.Engine), public: newPublic(), memory: newMemory(),
+		state: engine.Load(engine.Snapshot{}, o.Engine), public: newPublic(), memory: newMemory(), traces: newTracer(o.Traces),
 	}
 	for _, r := range s.state.Rejected() {
 		return nil, fmt.Errorf("scheduler: %s %s: %s", r.Kind, r.Key, r.Reason)
@@ -229,6 +230,10 @@ func (s *scheduler) work(ctx context.Context) error {
 		workers.Go(func() { s.evicts.run(ctx) })
 		workers.Go(func() { s.writeStatuses(ctx) })
 		workers.Go(func() { s.writeNamespaces(ctx) })
+		if s.traces != nil {
+			workers.Go(func() { s.traces.run(ctx, s.feed.PodsOf) })
+			workers.Go(func() { o.Traces.Run(ctx) })
+		}
 	}
 	s.loop(ctx)
 	workers.Wait()
