@@ -15,7 +15,7 @@ type Change struct{ Was, Now Object }
 // events from before. It writes into each change what was there. It costs what changes, and copies of the lists and maps
 // in which something does.
 func (f *Facts) After(changes []Change) *Facts {
-	g := &Facts{At: f.At, Kubernetes: f.Kubernetes, Objects: f.Objects, Logs: f.Logs, Unseen: f.Unseen, Served: f.Served, Matches: f.Matches, NewAllocator: f.NewAllocator, edited: maps.Clone(f.edited), heard: f.heardOf()}
+	g := &Facts{At: f.At, Kubernetes: f.Kubernetes, Objects: f.Objects, Logs: f.Logs, Unseen: f.Unseen, Served: f.Served, Matches: f.Matches, NewAllocator: f.NewAllocator, edited: maps.Clone(f.edited), known: f.schedulers()}
 	if g.edited == nil {
 		g.edited = make(map[types.UID]bool)
 	}

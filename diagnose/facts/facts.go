@@ -28,8 +28,8 @@ type Facts struct {
 	// claims can be met where.
 	NewAllocator func(offered []*resourcev1.ResourceSlice, classes []*resourcev1.DeviceClass, claims []*resourcev1.ResourceClaim) Allocator
 
-	edited map[types.UID]bool   // objects that are not as they were read: what was said of them before does not hold
-	heard  map[string]time.Time // see heardOf; of edited facts, what it was before
+	edited map[types.UID]bool // objects that are not as they were read: what was said of them before does not hold
+	known  *schedulers        // see schedulers; of edited facts, as it was before
 
 	once  sync.Once
 	index *index

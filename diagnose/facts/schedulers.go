@@ -42,7 +42,7 @@ func (f *Facts) Scheduler(name string) (SchedulerState, time.Time, []Evidence) {
 	if s := f.Served; s != nil && s.Unreached == "" && slices.Contains(s.Names, name) {
 		return SchedulerAlive, time.Time{}, nil // it has just answered
 	}
-	heard := f.heardOf()[name]
+	heard := f.schedulers().heard[name]
 	if l := f.leaseOf(name); l != nil {
 		e := []Evidence{{Object: RefTo(l).In(), Field: "spec.renewTime", Value: renewed(l).UTC().Format(time.RFC3339)}}
 		if f.At.Sub(renewed(l)) < leaseStale || heard.After(renewed(l).Add(leaseStale)) {
@@ -50,23 +50,38 @@ func (f *Facts) Scheduler(name string) (SchedulerState, time.Time, []Evidence) {
 		}
 		return SchedulerDead, renewed(l), e
 	}
-	for _, d := range f.Deployments {
-		if d.Name != name && d.Name != name+"-scheduler" {
-			continue
-		}
-		e := []Evidence{{Object: RefTo(d).In(), Field: "status.availableReplicas", Value: strconv.Itoa(int(d.Status.AvailableReplicas))}}
-		if d.Status.AvailableReplicas > 0 {
-			return SchedulerAlive, time.Time{}, e
-		}
-		return SchedulerDead, heard, e
+	r, sure := f.runnerOf(name)
+	if r != nil && sure {
+		return f.stateOf(r, heard)
 	}
 	switch {
+	case r != nil:
+		_, _, e := f.stateOf(r, heard)
+		return SchedulerUnclear, heard, e
 	case !heard.IsZero(), f.installed(name), name == corev1.DefaultSchedulerName:
 		return SchedulerUnclear, heard, nil
 	case !f.Sees("leases.coordination.k8s.io", "") || !f.Sees("deployments.apps", ""):
 		return SchedulerUnclear, time.Time{}, nil
 	}
 	return SchedulerAbsent, time.Time{}, nil
+}
+
+// stateOf says whether the workload that runs a scheduler does: by the lease that its pods hold, else by how many are available.
+func (f *Facts) stateOf(r *runner, heard time.Time) (SchedulerState, time.Time, []Evidence) {
+	e := []Evidence{{Object: RefTo(r.Object).In(), Field: r.field, Value: strconv.Itoa(int(r.available))}}
+	l := f.leaseHeldBy(r)
+	if l != nil {
+		e = append(e, Evidence{Object: RefTo(l).In(), Field: "spec.renewTime", Value: renewed(l).UTC().Format(time.RFC3339)})
+	}
+	switch {
+	case r.available == 0 && l != nil:
+		return SchedulerDead, renewed(l), e
+	case r.available == 0:
+		return SchedulerDead, heard, e
+	case l != nil && f.At.Sub(renewed(l)) >= leaseStale && !heard.After(renewed(l).Add(leaseStale)):
+		return SchedulerDead, renewed(l), e
+	}
+	return SchedulerAlive, time.Time{}, e
 }
 
 // HeardFrom says whether the scheduler has written an event of its own about the pod, whatever its reason.
@@ -126,15 +141,17 @@ func renewed(l *coordinationv1.Lease) time.Time {
 	return l.Spec.RenewTime.Time
 }
 
-// heardOf is when schedulers last said something of a pod, by name. It was so before edits.
-func (f *Facts) heardOf() map[string]time.Time {
-	if f.heard != nil {
-		return f.heard
-	}
-	f.heard = make(map[string]time.Time)
+// namesScheduler says whether a pod has the name as its schedulerName.
+func (f *Facts) namesScheduler(name string) bool {
+	return slices.ContainsFunc(f.Pods, func(p *corev1.Pod) bool { return p.Spec.SchedulerName == name })
+}
+
+// hear is when schedulers last said something of a pod, by name.
+func (f *Facts) hear() map[string]time.Time {
+	out := make(map[string]time.Time)
 	note := func(name string, at time.Time) {
-		if name != "" && at.After(f.heard[name]) { // an event need not say who writes it
-			f.heard[name] = at
+		if name != "" && at.After(out[name]) { // an event need not say who writes it
+			out[name] = at
 		}
 	}
 	for _, p := range f.Pods {
@@ -149,25 +166,30 @@ func (f *Facts) heardOf() map[string]time.Time {
 			note(Emitter(e), EventTime(e))
 		}
 	}
-	return f.heard
+	return out
 }
 
 // LivingSchedulers are the schedulers that work for all one can see, by name.
 func (f *Facts) LivingSchedulers() []string {
 	var out []string
-	called := maps.Clone(f.heardOf())
+	called := maps.Clone(f.schedulers().heard)
 	for name := range leases {
 		called[name] = time.Time{}
 	}
 	for _, l := range f.Leases {
-		if name, ok := strings.CutSuffix(l.Name, "-scheduler"); ok && name != "kube" && name != "vc" {
+		if name, ok := strings.CutSuffix(l.Name, "-scheduler"); ok && name != "kube" && name != "vc" && leases[l.Name] == nil && !f.namesScheduler(l.Name) {
+			called[name] = time.Time{}
+		}
+	}
+	for _, r := range f.schedulers().runners {
+		for _, name := range r.names {
 			called[name] = time.Time{}
 		}
 	}
 	delete(called, "") // of pods that were never admitted
 	for name := range called {
 		how, _, _ := f.Scheduler(name)
-		if how == SchedulerAlive || how == SchedulerUnclear && !f.heardOf()[name].IsZero() {
+		if how == SchedulerAlive || how == SchedulerUnclear && !f.schedulers().heard[name].IsZero() {
 			out = append(out, name)
 		}
 	}

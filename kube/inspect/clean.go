@@ -458,6 +458,8 @@ func (c *cleaner) word(s, after string) string {
 		return masked
 	case strings.ContainsAny(s, " \t\n"):
 		return c.line(s)
+	case schedulerFlag.MatchString(after) && isName(s):
+		return c.leaf("schedulerName", s)
 	}
 	return c.token(s)
 }
@@ -479,6 +481,8 @@ var (
 	flagOnly  = regexp.MustCompile(`^--?[A-Za-z][A-Za-z_-]{0,40}$`)
 	flagValue = regexp.MustCompile(`^(--?[A-Za-z][A-Za-z_.-]{0,40})=(.*)$`)
 	argNumber = regexp.MustCompile(`^\d{1,5}(?:\.\d{1,3})?$`)
+	// schedulerFlag is followed by what pods have as schedulerName: which workload serves them cannot be told without it.
+	schedulerFlag = regexp.MustCompile(`^--?scheduler[_-]?[nN]ames?$`)
 )
 
 // token is a word of a command line without spaces: a program, a flag, a number, or masked.
@@ -491,6 +495,8 @@ func (c *cleaner) token(s string) string {
 		return c.text.Text(s)
 	case at != nil && argNumber.MatchString(at[2]) && !mask.Sensitive(at[1]):
 		return s
+	case at != nil && schedulerFlag.MatchString(at[1]) && isName(at[2]):
+		return at[1] + "=" + c.leaf("schedulerName", at[2])
 	case at != nil && !c.text.Strict:
 		return c.text.Text(at[1]) + "=" + masked
 	case flagOnly.MatchString(s) && (len(s) == 2 || s[1] == '-') && !c.text.Strict:

@@ -34,7 +34,7 @@ var env = []struct {
 	{"WORLD_SIZE", smallNumber}, {"RANK", smallNumber}, {"LOCAL_RANK", smallNumber}, {"NODE_RANK", smallNumber}, {"GROUP_RANK", smallNumber}, {"LOCAL_WORLD_SIZE", smallNumber},
 	{"NNODES", smallNumber}, {"NPROC_PER_NODE", smallNumber}, {"NUM_GPUS", smallNumber}, {"PET_NNODES", smallNumber}, {"PET_NPROC_PER_NODE", smallNumber}, {"PET_NODE_RANK", smallNumber}, {"PET_MASTER_PORT", smallNumber},
 	{"MASTER_PORT", smallNumber}, {"MASTER_ADDR", hostName}, {"PET_MASTER_ADDR", hostName}, {"OMP_NUM_THREADS", smallNumber},
-	{"NVIDIA_VISIBLE_DEVICES", gpuList}, {"CUDA_VISIBLE_DEVICES", gpuList}, {"NVIDIA_DRIVER_CAPABILITIES", wordList}, {"NVIDIA_DISABLE_REQUIRE", smallNumber}, {"NVIDIA_REQUIRE_CUDA", cudaNeeds}, {"CUDA_VERSION", version}, {"NVIDIA_MIG_CONFIG_DEVICES", gpuList},
+	{"SCHEDULER_NAME", hostName}, {"NVIDIA_VISIBLE_DEVICES", gpuList}, {"CUDA_VISIBLE_DEVICES", gpuList}, {"NVIDIA_DRIVER_CAPABILITIES", wordList}, {"NVIDIA_DISABLE_REQUIRE", smallNumber}, {"NVIDIA_REQUIRE_CUDA", cudaNeeds}, {"CUDA_VERSION", version}, {"NVIDIA_MIG_CONFIG_DEVICES", gpuList},
 	{"NCCL_DEBUG", wordList}, {"NCCL_DEBUG_SUBSYS", wordList}, {"NCCL_ALGO", wordList}, {"NCCL_PROTO", wordList}, {"NCCL_VERSION", version},
 	{"NCCL_*", smallNumber}, {"TORCH_NCCL_*", smallNumber}, {"CUDA_*", smallNumber},
 }

@@ -42,6 +42,9 @@ func noSuchScheduler(c *check.Case) []check.Finding {
 	case silence(c, since):
 		f.Message = fmt.Sprintf("no scheduler has said anything about pod %s, which names %s, for %s", c.Pod.Name, name, wording.Minutes(c.Age()))
 		f.Owner, f.Last = check.Scheduler, true // silence is no cause where somebody speaks
+		if near, ok := spelling.Closest(name, c.LivingSchedulers()); ok && near != name && since.IsZero() {
+			f.Owner, f.Message = check.User, f.Message+fmt.Sprintf("; %s runs, and its name is nearly the same", near)
+		}
 	default:
 		return nil
 	}
