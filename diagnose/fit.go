@@ -11,6 +11,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
@@ -39,6 +40,7 @@ type session struct {
 	facts      *facts.Facts
 	waiting    []*corev1.Pod                // in the model
 	claims     []metav1.Object              // of pods to come, in the model
+	nominated  []*corev1.Pod                // others for whom a scheduler keeps a place, in the model as if they had it
 	exclusions map[string][]check.Exclusion // by pod
 	alike      map[string]restriction       // by what pods look like: see class
 }
@@ -102,12 +104,32 @@ func (d *Diagnoser) enter(f *facts.Facts, top facts.Object) *session {
 	for _, p := range s.waiting {
 		s.model.Set(p)
 	}
+	s.keepNominated(seen)
 	s.alike = make(map[string]restriction)
 	for _, p := range s.waiting {
 		s.restrict(p)
 	}
 	s.alike = nil // pods are put on nodes from now on
 	return s
+}
+
+// keepNominated puts pods that wait, and for which their scheduler keeps a place, onto that node: the target's pods do not get it
+// before them. own are those that are in the model already.
+func (s *session) keepNominated(own map[string]bool) {
+	for _, p := range s.facts.Pods {
+		if p.Status.NominatedNodeName == "" || p.Spec.NodeName != "" || p.DeletionTimestamp != nil || facts.Ended(p) || own[p.Namespace+"/"+p.Name] || s.facts.NodeNamed(p.Status.NominatedNodeName) == nil {
+			continue
+		}
+		if !slices.ContainsFunc(s.waiting, func(w *corev1.Pod) bool {
+			return w.Spec.SchedulerName == p.Spec.SchedulerName && ptr.Deref(w.Spec.Priority, 0) <= ptr.Deref(p.Spec.Priority, 0)
+		}) {
+			continue
+		}
+		q := p.DeepCopy()
+		q.Spec.NodeName = p.Status.NominatedNodeName
+		s.nominated = append(s.nominated, q)
+		s.model.Set(q)
+	}
 }
 
 // claimsToCome are the ephemeral claims that will be made once the pod exists.
@@ -250,6 +272,9 @@ func (s *session) leave() {
 	for _, p := range s.waiting {
 		s.model.Delete(p)
 	}
+	for _, p := range s.nominated {
+		s.model.Delete(p)
+	}
 	if s.model != nil {
 		s.model.Delete(s.claims...)
 	}
@@ -261,7 +286,7 @@ func (s *session) fit(c *check.Case) *check.Fit {
 	if s.model == nil || !c.Waits() || !slices.ContainsFunc(s.waiting, func(p *corev1.Pod) bool { return p.Namespace+"/"+p.Name == key }) {
 		return nil
 	}
-	f := &check.Fit{Exclusions: s.exclusions[key]}
+	f := &check.Fit{Exclusions: s.exclusions[key], Nominated: s.nominated}
 	excluded := place.ReasonsByNode(f.Exclusions)
 	f.Explanation, f.Starts, f.Missing = s.model.Try(key, c.Now)
 	overrule(f, c)

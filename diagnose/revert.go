@@ -44,12 +44,14 @@ func (t *trial) recollect() {
 	}
 	t.before = t.recall(binding)
 	t.remember(binding[0], t.before)
-	t.own(binding[0])
+	if !t.own(binding[0]) {
+		t.neighbours()
+	}
 }
 
 // own gives a cause of placing to the workload's author where it came with a change of the workload: pods of an earlier version
-// are ready, and going back to it is all that it takes.
-func (t *trial) own(first *check.Finding) {
+// are ready, and going back to it is all that it takes. It reports whether it did.
+func (t *trial) own(first *check.Finding) bool {
 	for i := range t.before {
 		r := &t.before[i]
 		if first.Stage > check.Place || !r.ran() || !t.makes(r.of) {
@@ -57,9 +59,10 @@ func (t *trial) own(first *check.Finding) {
 		}
 		if j := t.with(t.revert(first, r, r.Changes)); j != nil && j.free() {
 			first.Owner = check.User
-			return
+			return true
 		}
 	}
+	return false
 }
 
 // recall finds earlier versions: of what makes the target's pods, and of the objects that the findings show.

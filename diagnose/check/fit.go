@@ -17,6 +17,7 @@ type Fit struct {
 	Missing    []string           // sentences about its volume claims that keep it from running anywhere
 	Nodes      []NodeFit          // by name
 	Exclusions []Exclusion        // what the engine does not know and keeps the pod from nodes
+	Nominated  []*corev1.Pod      // others that wait, on the nodes that their scheduler keeps for them
 }
 
 // NodeFit is why the pod does or does not fit on a node.
