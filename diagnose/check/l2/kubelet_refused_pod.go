@@ -24,10 +24,24 @@ var kubeletRefusedPodCheck = check.Check{
 	Find:    kubeletRefusedPod,
 }
 
+var (
+	// asScheduler are the reasons of rules that schedulers keep too.
+	asScheduler = []string{"NodeAffinity", "NodePorts", "TaintToleration", "NodeName", "NodeUnschedulable"}
+	// endedOtherwise are reasons of pods that their node had taken, or that others know more of.
+	endedOtherwise = []string{"Evicted", "NodeShutdown", "Terminated", "Shutdown", "Preempting", "TopologyAffinityError", "DeadlineExceeded", "NodeLost", "Error"}
+)
+
+// started says whether the node had taken the pod: one of its containers has run.
+func started(p *corev1.Pod) bool {
+	return slices.ContainsFunc(slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses), func(s corev1.ContainerStatus) bool {
+		return s.ContainerID != "" || s.State.Running != nil || s.State.Terminated != nil && !s.State.Terminated.StartedAt.IsZero() || s.LastTerminationState.Terminated != nil
+	})
+}
+
 func kubeletRefusedPod(c *check.Case) []check.Finding {
 	reason := c.Pod.Status.Reason
 	out := strings.HasPrefix(reason, "OutOf")
-	if c.State != facts.Failed || !out && !slices.Contains([]string{"UnexpectedAdmissionError", "NodeAffinity", "NodePorts", "TaintToleration", "PodOSNotSupported", "PodOSSelectorNodeLabelDoesNotMatch"}, reason) {
+	if c.State != facts.Failed || reason == "" || slices.Contains(endedOtherwise, reason) || started(c.Pod) {
 		return nil
 	}
 	f := check.Finding{Evidence: []facts.Evidence{life.Failure(c)}}
@@ -54,6 +68,10 @@ func kubeletRefusedPod(c *check.Case) []check.Finding {
 	case out:
 		f.Message = fmt.Sprintf("node %s refused %s: others had taken its %s. Two schedulers use the node, or a pod went past them", node, life.Refused(c), strings.TrimPrefix(reason, "OutOf"))
 		f.Layer, f.Owner = check.L3, check.Scheduler
+	case !slices.Contains(asScheduler, reason): // a rule of this kubelet that no scheduler knows
+		f.Message = fmt.Sprintf("the kubelet of node %s refused %s (%s): %s", node, life.Refused(c), reason, wording.Shortened(wording.OneLine(c.Pod.Status.Message), 160))
+		f.Edits = nil
+		f.Advice = "Give the node what the kubelet asks for, keep such pods off it, or do not ask for it in the pod."
 	default:
 		f.Message = fmt.Sprintf("node %s refused %s (%s): the pod was put there past the scheduler, or the node changed meanwhile", node, life.Refused(c), reason)
 		f.Layer, f.Owner = check.L3, check.User

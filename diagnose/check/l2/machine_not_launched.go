@@ -17,12 +17,18 @@ var machineNotLaunchedCheck = check.Check{
 	Find:    machineNotLaunched,
 }
 
+// backsOffWords are the cluster autoscaler's for groups whose last growth failed.
+const backsOffWords = "in backoff after failed scale-up"
+
 func machineNotLaunched(c *check.Case) []check.Finding {
 	out := supply.AutoscalerFindings(c, supply.CloudRefused, func(who string, x supply.AutoscalerFault) string {
 		return fmt.Sprintf("no machine is made for %s: %s", who, supply.CloudText(supply.CloudSaid(x.Code, x.Text)))
 	})
 	if len(out) > 0 || supply.AutoscalerStuck(c) == nil {
 		return out
+	}
+	if w := supply.AutoscalerSaid(c); w.Refused(backsOffWords) > 0 && len(supply.AutoscalerGroups(c.Facts)) == 0 { // which group, and why, is in a status that cannot be seen
+		out = append(out, supply.AutoscalerHeard(c, check.Finding{Message: "the cluster autoscaler has tried to make a node for the pod, failed, and waits before it tries again: " + backsOffWords, Evidence: supply.AutoscalerEvidence(w, c)})...)
 	}
 	for _, r := range supply.ReportedByMakers(c) {
 		f := check.Finding{Fit: true, Probe: supply.AutoscalerProbe(c, supply.Makes(c)), Message: "whoever makes nodes for the pod has a fault: " + r.Text, Evidence: []facts.Evidence{r.Evidence}}

@@ -31,6 +31,9 @@ func migShapeMismatch(c *check.Case) []check.Finding {
 		return nil
 	}
 	whole, parts := gpustack.GPURequest(c.Pod, gpustack.WholeGPU), gpustack.MIGRequest(c.Pod)
+	if f := partitionsAlone(c); f != nil {
+		return []check.Finding{*f}
+	}
 	if f := otherStrategy(c, whole, parts); f != nil {
 		return f
 	}
@@ -64,6 +67,33 @@ func migShapeMismatch(c *check.Case) []check.Finding {
 		f.Probe = place.NodeProbe(others, func(n *corev1.Node) { place.Grant(c, n) })
 	}
 	return []check.Finding{f}
+}
+
+// partitionsAlone is about a product that the pod asks for by its label, and that nodes have in MIG instances alone: with strategy
+// single the label of such a node names the instance too.
+func partitionsAlone(c *check.Case) *check.Finding {
+	for _, n := range place.Unmet(c) {
+		if !place.OnlyPartitioned(c, n) {
+			continue
+		}
+		for _, node := range c.Nodes {
+			has := node.Labels[n.Key]
+			product, profile, ok := strings.Cut(has, "-MIG-")
+			if !ok || !slices.Contains(n.Values, product) {
+				continue
+			}
+			f := &check.Finding{
+				Fit: true, Message: fmt.Sprintf("the pod asks for whole GPUs of %s, and node %s has them in MIG instances %s alone: its label %s is %s", product, node.Name, profile, n.Key, has),
+				Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: n.Field(), Value: n.Text()}, {Object: "node/" + node.Name, Field: fmt.Sprintf("metadata.labels[%q]", n.Key), Value: has}},
+			}
+			if e, ok := place.Renames(c, n, n.Key, has); ok {
+				e.Assumes, e.Cost = "the program can do with MIG instances "+profile, edit.CostLess
+				f.Edits = []edit.Edit{e}
+			}
+			return f
+		}
+	}
+	return nil
 }
 
 // attracts says whether the pod's own wishes about labels allow the node.

@@ -2,13 +2,17 @@ package l3
 
 import (
 	"fmt"
+	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/life"
+	"github.com/berth-dev/berth/diagnose/internal/signs"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
@@ -23,7 +27,9 @@ var controllerSilentCheck = check.Check{
 
 func controllerSilent(c *check.Case) []check.Finding {
 	m := c.Owner()
-	if c.State != facts.Absent || c.Like < 1 || c.Now.Sub(m.GetCreationTimestamp().Time) < facts.SilentAfter || c.Edited() || life.Denial(c) != nil || !c.Sees("events", m.GetNamespace()) {
+	u, foreign := m.(*unstructured.Unstructured)
+	untouched := foreign && c.Like == 0 && unread(u) && len(c.Children(u)) == 0
+	if c.State != facts.Absent || c.Like < 1 && !untouched || c.Now.Sub(m.GetCreationTimestamp().Time) < facts.SilentAfter || c.Edited() || life.Denial(c) != nil || !c.Sees("events", m.GetNamespace()) {
 		return nil
 	}
 	if j, ok := m.(*batchv1.Job); ok && (j.Status.Failed > 0 || ptr.Deref(j.Status.Terminating, 0) > 0) {
@@ -36,18 +42,35 @@ func controllerSilent(c *check.Case) []check.Finding {
 	}
 	r := facts.RefTo(m)
 	for _, e := range c.EventsNamed(r.Kind, r.Namespace, r.Name) {
-		if c.Now.Sub(facts.EventTime(e)) < facts.SilentAfter && e.InvolvedObject.UID == m.GetUID() {
+		said := c.Now.Sub(facts.EventTime(e)) < facts.SilentAfter || e.Type == corev1.EventTypeWarning
+		if said && e.InvolvedObject.UID == m.GetUID() {
 			return nil
 		}
+	}
+	if len(life.Failures(m)) > 0 || slices.ContainsFunc(signs.Of(c), func(s signs.Sign) bool { return s.Object == r.In() && !s.Young }) {
+		return nil // it says that it cannot, in words that no check knows
 	}
 	for _, other := range c.Checks {
 		if other.Stage == check.Create && other.Cause != "controller-silent" && len(other.Find(c)) > 0 {
 			return nil
 		}
 	}
+	if untouched {
+		return []check.Finding{{
+			Last: true, Message: fmt.Sprintf("%s has no status and has made nothing for %s: no controller of its kind has looked at it", r, wording.Minutes(c.Now.Sub(m.GetCreationTimestamp().Time))),
+			Evidence: []facts.Evidence{{Object: r.In(), Field: "status", Value: "empty"}},
+		}}
+	}
 	return []check.Finding{{
 		Last:     true, // silence is no cause where somebody speaks
 		Message:  fmt.Sprintf("%s should have made %s, and its controller has neither made them nor said why", r, wording.Pods(c.Like)),
 		Evidence: []facts.Evidence{{Object: r.In(), Field: "metadata.creationTimestamp", Value: m.GetCreationTimestamp().UTC().Format("2006-01-02T15:04:05Z")}},
 	}}
+}
+
+// unread says whether no controller has written a status on the object, which does not say that it is held back.
+func unread(u *unstructured.Unstructured) bool {
+	status, _, _ := unstructured.NestedMap(u.Object, "status")
+	held, _, _ := unstructured.NestedBool(u.Object, "spec", "suspend")
+	return len(status) == 0 && !held
 }

@@ -31,8 +31,11 @@ var gangIncompleteCheck = check.Check{
 
 func gangIncomplete(c *check.Case) []check.Finding {
 	gang := c.GangOf(c.Pod)
-	if !c.Waits() || gang == "" {
+	if !c.Waits() {
 		return nil
+	}
+	if gang == "" {
+		return foreignGangIncomplete(c)
 	}
 	there, coming, owners := c.GangMembers(gang)
 	need, ok := queue.Needs(c, gang, there)
@@ -55,6 +58,25 @@ func gangIncomplete(c *check.Case) []check.Finding {
 		f.Fit = kept(c, owners) // then what keeps them from being made is the cause, and this stands beside it
 	}
 	return []check.Finding{f}
+}
+
+// foreignGangIncomplete is about the groups of other schedulers, which count the pods that name them.
+func foreignGangIncomplete(c *check.Case) []check.Finding {
+	group, need, members := queue.ForeignGroup(c)
+	if group == nil || !c.Exists || int64(len(members)) >= need || c.WasEdited(group) {
+		return nil
+	}
+	for _, p := range members {
+		if m := c.Controller(p); m != nil && c.MissingPods(m) > 0 {
+			return nil // why they are not made is for others to say
+		}
+	}
+	r := facts.RefTo(group)
+	return []check.Finding{{
+		Message:  fmt.Sprintf("%s of %s needs %s to start, and %s, and nobody makes more", r, group.GroupVersionKind().Group, wording.Pods(int(need)), wording.Existing(len(members))),
+		Evidence: []facts.Evidence{{Object: r.In(), Field: "spec.minMember", Value: fmt.Sprint(need)}},
+		Advice:   "Make the missing members, or have whoever wrote the group say a minMember that there will be.",
+	}}
 }
 
 // gangSeen is where the number is said.

@@ -34,6 +34,9 @@ func largerThanAnyNode(c *check.Case) []check.Finding {
 	if c.Fit == nil {
 		return largerAsSaid(c)
 	}
+	if f := moreDevices(c); f != nil {
+		return []check.Finding{*f}
+	}
 	cause, nodes := place.RoomCause(c)
 	if cause != why.LargerThanAnyNode || len(nodes) == 0 {
 		return nil
@@ -71,6 +74,26 @@ func largerThanAnyNode(c *check.Case) []check.Finding {
 		out = append(out, largerThanAnyCard(c, nodes))
 	}
 	return out
+}
+
+// moreDevices is about claims that ask for more devices than any node has.
+func moreDevices(c *check.Case) *check.Finding {
+	if place.Stuck(c) == nil || len(c.Pod.Spec.ResourceClaims) == 0 {
+		return nil
+	}
+	ask, most, at := place.OffersOf(c.Facts).TooMany(place.ClaimsOf(c.Facts, c.Pod))
+	if ask == nil {
+		return nil
+	}
+	f := &check.Finding{
+		Fit: true, Message: fmt.Sprintf("claim %s asks for %d devices of class %s, and node %s, which has most of them, has %d", ask.Claim.Name, ask.Count, ask.Class, at, most),
+		Evidence: []facts.Evidence{ask.Evidence(".count", fmt.Sprint(ask.Count))},
+	}
+	if e, ok := place.Rewrite(c, ask, fmt.Sprintf("ask for %d devices of class %s in claim %s, which is what node %s has", most, ask.Class, ask.Claim.Name, at), edit.Op{Op: "replace", Path: ask.Path() + "/count", Value: most}); ok {
+		e.Assumes, e.Cost = "the work can do with fewer devices", edit.CostLess
+		f.Edits = []edit.Edit{e}
+	}
+	return f
 }
 
 // largerThanAnyCard names the largest card for a pod that asks for more of its memory. Else no single resource is too much.

@@ -49,16 +49,20 @@ func quotaExceeded(c *check.Case) []check.Finding {
 			out = append(out, *f)
 		}
 	}
-	if len(out) == 0 {
-		return quotaOfClaims(c)
+	if len(out) > 0 {
+		return out
 	}
-	return out
+	if out = quotaOfClaims(c); len(out) > 0 {
+		return out
+	}
+	return quotaOfObjects(c)
 }
 
 // overKey is how the API server says by how much a quota would be exceeded.
 var overKey = regexp.MustCompile(`requested: ([^=,\s]+)=([^,\s]+).*?, limited: `)
 
-// quotaOfObjects is about objects between the target and its pods that a quota refuses: Jobs of a CronJob, by their number.
+// quotaOfObjects is about objects between the target and its pods that a quota refuses: Jobs of a CronJob, by their number, and
+// claims of a StatefulSet, by their size or their storage class. What pods count for is counted, not read.
 func quotaOfObjects(c *check.Case) []check.Finding {
 	r := life.DeniedBy(c, life.ByQuota)
 	if r == nil {
@@ -75,7 +79,7 @@ func quotaOfObjects(c *check.Case) []check.Finding {
 		used := q.Status.Used[key]
 		wanted := used.DeepCopy()
 		wanted.Add(ask)
-		if err != nil || !counted || wanted.Cmp(hard) <= 0 {
+		if _, ofPods := quotaAsk(c.Pod, m[1]); err != nil || !counted || ofPods || wanted.Cmp(hard) <= 0 {
 			continue
 		}
 		raised := q.DeepCopy()

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
@@ -82,6 +83,9 @@ func unbound(c *check.Case, v *place.PodVolume) *check.Finding {
 		return noClaim(c, v)
 	}
 	claim, class := v.Claim, place.ClassOf(v.Claim)
+	if f := foreignClaim(c, v); f != nil {
+		return f
+	}
 	say := func(owner check.Owner, format string, a ...any) *check.Finding {
 		return &check.Finding{Owner: owner, Message: fmt.Sprintf(format, a...), Evidence: claimEvidence(c, claim)}
 	}
@@ -99,7 +103,7 @@ func unbound(c *check.Case, v *place.PodVolume) *check.Finding {
 	case claim.Spec.VolumeName != "":
 		return disagreeing(c, claim, soon(c, claim, say(check.Storage, "claim %s asks for volume %s and is not bound to it yet", claim.Name, claim.Spec.VolumeName)))
 	case class == "":
-		return otherClass(c, claim, say(check.User, "claim %s has no volume and names no storage class that would make one", claim.Name))
+		return otherClass(c, claim, nearlyFits(c, claim, say(check.User, "claim %s has no volume and names no storage class that would make one", claim.Name)))
 	case !c.Sees("storageclasses.storage.k8s.io", ""):
 		return nil
 	case place.StorageClassNamed(c.Facts, class) == nil:
@@ -107,7 +111,7 @@ func unbound(c *check.Case, v *place.PodVolume) *check.Finding {
 	case !place.WaitsForPod(place.StorageClassNamed(c.Facts, class)):
 		return soon(c, claim, say(check.Storage, "claim %s has no volume, %s after it was made; storage class %s makes them at once%s", claim.Name, wording.RoundAge(c.Now.Sub(claim.CreationTimestamp.Time)), class, complaint(c, claim)))
 	case place.StorageClassNamed(c.Facts, class).Provisioner == "kubernetes.io/no-provisioner" && !anyVolume(c, claim):
-		return say(check.Storage, "claim %s needs a volume of storage class %s that was made by hand, and none that is free is large enough", claim.Name, class)
+		return nearlyFits(c, claim, say(check.Storage, "claim %s needs a volume of storage class %s that was made by hand, and none that is free is large enough", claim.Name, class))
 	case complaint(c, claim) != "":
 		return say(check.Storage, "claim %s gets no volume%s", claim.Name, complaint(c, claim))
 	case madeElsewhere(c, place.StorageClassNamed(c.Facts, class)) != "":
@@ -118,6 +122,46 @@ func unbound(c *check.Case, v *place.PodVolume) *check.Finding {
 		return unprovisioned(c, claim, say)
 	}
 	return nil
+}
+
+// foreignClaim is about a claim that would be made for the pod, and whose name another claim has: nobody takes it for the pod's.
+func foreignClaim(c *check.Case, v *place.PodVolume) *check.Finding {
+	if !v.Own || !c.Exists || c.WasEdited(c.Pod) || metav1.IsControlledBy(v.Claim, c.Pod) {
+		return nil
+	}
+	of := "nobody"
+	if by := metav1.GetControllerOfNoCopy(v.Claim); by != nil {
+		of = strings.ToLower(by.Kind) + " " + by.Name
+	}
+	return &check.Finding{
+		Owner:    check.User,
+		Message:  fmt.Sprintf("claim %s is to be made for the pod's volume %s, and one of that name exists that was made for %s: it is not used", v.Claim.Name, c.Pod.Spec.Volumes[v.Index].Name, of),
+		Evidence: []facts.Evidence{{Object: facts.RefTo(v.Claim).In(), Field: "metadata.ownerReferences", Value: of}, {Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.volumes[%d].ephemeral", v.Index), Value: c.Pod.Spec.Volumes[v.Index].Name}},
+		Advice:   "Give the pod, or its volume, another name; or delete the claim, if nobody needs what is on its volume.",
+	}
+}
+
+// nearlyFits shows the free volume of the claim's class that comes nearest to it, and in what the two do not agree.
+func nearlyFits(c *check.Case, claim *corev1.PersistentVolumeClaim, f *check.Finding) *check.Finding {
+	var best *corev1.PersistentVolume
+	var least []life.Disagreement
+	for _, pv := range c.PersistentVolumes {
+		if pv.Spec.ClaimRef != nil || pv.Status.Phase != corev1.VolumeAvailable || pv.DeletionTimestamp != nil {
+			continue
+		}
+		all := life.Disagreements(claim, pv)
+		if len(all) > 0 && (best == nil || len(all) < len(least) || len(all) == len(least) && pv.Name < best.Name) {
+			best, least = pv, all
+		}
+	}
+	if best == nil {
+		return f
+	}
+	f.Message += fmt.Sprintf("; volume %s is free, and %s", best.Name, least[0].Text)
+	for _, d := range least {
+		f.Evidence = append(f.Evidence, d.Evidence)
+	}
+	return f
 }
 
 // noSpace says whether the scheduler finds too little free storage, which drivers report per place (CSIStorageCapacity).

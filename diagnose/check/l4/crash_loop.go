@@ -94,6 +94,11 @@ func crash(c *check.Case, k *life.Container, t *corev1.ContainerStateTerminated)
 		f.Message = fmt.Sprintf("the kubelet stops %s of pod %s (%s), because its %s fails: %s", k.Noun(), c.Pod.Name, times, killer, wording.Shortened(sign.Message, 120))
 		f.Evidence = append(f.Evidence, life.Shown(sign))
 		f.Advice = "Correct what the probe asks, or give the program more time: a startup probe, a longer period, more failures before it counts."
+	case t.ExitCode != 0 && k.Lifecycle != nil && k.Lifecycle.PostStart != nil && len(c.EventsOf(c.Pod, "FailedPostStartHook")) > 0:
+		hook := c.EventsOf(c.Pod, "FailedPostStartHook")[0]
+		f.Owner, f.Message = check.User, fmt.Sprintf("the kubelet stops %s of pod %s (%s), because its postStart hook fails: %s", k.Noun(), c.Pod.Name, times, wording.Shortened(hook.Message, 160))
+		f.Evidence = append(f.Evidence, life.Shown(hook), facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.containers[%q].lifecycle.postStart", k.Name), Value: "its command must end with 0"})
+		f.Advice = "Correct what the postStart hook does, or do it in an init container."
 	case wording.Mentions(log, "exec format error"):
 		f.Owner, f.Message = check.User, fmt.Sprintf("%s of pod %s does not run on node %s (%s): %s", k.Noun(), c.Pod.Name, c.Pod.Spec.NodeName, times, wrongMachine(c))
 		f.Edits, f.Advice = otherMachines(c), "Build the image for the node's architecture too, or choose nodes by kubernetes.io/arch."

@@ -115,7 +115,7 @@ func Denial(c *check.Case) *Refusal {
 				made = facts.EventTime(e)
 			}
 		}
-		for _, s := range failures(m) {
+		for _, s := range Failures(m) {
 			note(s.Message, s.LastTransitionTime.Time, facts.Evidence{Object: r.In(), Field: "status.conditions[ReplicaFailure]", Value: s.Message})
 		}
 	}
@@ -125,8 +125,8 @@ func Denial(c *check.Case) *Refusal {
 	return last
 }
 
-// failures are the conditions with which a owner says that it cannot make pods.
-func failures(m facts.Object) []appsv1.ReplicaSetCondition {
+// Failures are the conditions with which an owner says that it cannot make pods.
+func Failures(m facts.Object) []appsv1.ReplicaSetCondition {
 	var out []appsv1.ReplicaSetCondition
 	switch m := m.(type) {
 	case *appsv1.ReplicaSet:

@@ -3,6 +3,7 @@ package place
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -309,7 +310,52 @@ func (d *Devices) refuse(n *corev1.Node, claims []PodClaim) string {
 	if ok, err := d.allocates(n, wanted); ok || err != nil {
 		return ""
 	}
-	return "the devices that its claims ask for cannot be had together there"
+	return "the devices that its claims ask for cannot be had together there" + constrained(wanted)
+}
+
+// constrained names what the claims ask of their devices together.
+func constrained(claims []*resourcev1.ResourceClaim) string {
+	var out []string
+	for _, c := range claims {
+		for _, k := range c.Spec.Devices.Constraints {
+			if a := k.MatchAttribute; a != nil {
+				out = append(out, fmt.Sprintf("claim %s wants devices of one %s", c.Name, *a))
+			}
+			if a := k.DistinctAttribute; a != nil {
+				out = append(out, fmt.Sprintf("claim %s wants devices that differ in %s", c.Name, *a))
+			}
+		}
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(out, ", ")
+}
+
+// TooMany is the first request of the pod's claims that asks for more devices than any node has, whoever has them, and the most
+// that a node has; none where a node has so many, or none has any.
+func (d *Devices) TooMany(claims []PodClaim) (ask *AskAt, most int, at string) {
+	for _, a := range OpenAsks(d.f, claims) {
+		if a.sub >= 0 || a.All {
+			continue
+		}
+		most, at = 0, ""
+		for _, n := range d.f.Nodes {
+			match := 0
+			for _, v := range d.reach(n) {
+				if d.Suits(v, &a.DeviceAsk) {
+					match++
+				}
+			}
+			if match > most || match == most && match > 0 && n.Name < at {
+				most, at = match, n.Name
+			}
+		}
+		if 0 < most && most < a.Count {
+			return &a, most, at
+		}
+	}
+	return nil, 0, ""
 }
 
 // defaulted is the claim as the API server would have it: manifests, and edits that are tried, may leave things out.

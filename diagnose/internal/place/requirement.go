@@ -177,11 +177,29 @@ func NearMiss(c *check.Case, n Need) (key, value string, ok bool) {
 	}
 	k, ok := Nearest(n.Key, keys, MeansSame)
 	if !ok {
-		return "", "", false
+		return elsewhereNamed(c, n, keys)
 	}
 	for _, want := range n.Values {
 		if v, ok := Nearest(want, ValuesOf(c.Facts, k), func(a, b string) bool { return a == b || MeansSame(a, b) }); ok {
 			return k, v, true
+		}
+	}
+	return "", "", false
+}
+
+// elsewhereNamed is a label of nodes that has the need's name under another prefix, and its value: beta.kubernetes.io/instance-type
+// became node.kubernetes.io/instance-type.
+func elsewhereNamed(c *check.Case, n Need, keys map[string]int) (key, value string, ok bool) {
+	_, name, prefixed := strings.Cut(n.Key, "/")
+	for _, k := range ByDistance(n.Key, keys) {
+		_, other, has := strings.Cut(k, "/")
+		if !prefixed || !has || other != name {
+			continue
+		}
+		for _, want := range n.Values {
+			if ValuesOf(c.Facts, k)[want] > 0 {
+				return k, want, true
+			}
 		}
 	}
 	return "", "", false

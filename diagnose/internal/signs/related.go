@@ -499,14 +499,14 @@ func owners(c *check.Case) []Sign {
 			s.Stands = foreign && (c.Waits() || c.State == facts.Gated) && facts.KindOf(gvk.Group, gvk.Kind) == nil && !ofPods.MatchString(k.Type) && !spectators.MatchString(gvk.Kind)
 			own = append(own, s)
 		}
-		if len(own) == 0 && c.State == facts.Absent {
+		if len(own) == 0 && (c.State == facts.Absent || c.State == facts.Gated) {
 			for _, e := range warnings(c.Facts, o) {
 				if made(c, o, facts.EventTime(e)) {
 					break
 				}
 				s := event(c, o, e)
 				s.Young = c.Now.Sub(o.GetCreationTimestamp().Time) < life.Patience
-				s.Stands = e.Reason != "FailedCreate" // which says what the API server said, and is read as that
+				s.Stands = e.Reason != "FailedCreate" && c.State == facts.Absent // which says what the API server said, and is read as that
 				if r, ok := life.ReadRefusal(e.Message); ok {
 					s.Layer, s.Owner, s.Stage = check.L3, refusedBy(r), check.Create
 				}

@@ -17,7 +17,11 @@ var stockReasons = []string{
 	"Insufficient ", "Too many pods", "node(s) had ", "node(s) didn't ", "node(s) did not ", "node(s) were unschedulable", "node(s) exceed max volume count", "node(s) unavailable due to ", "node(s) not ",
 	"node is filtered out by the prefilter result", "node had resize preemption disabled", "node declared features", "cannot allocate all claims", "resourceclaim", "ResourceClaim", "claim ", "pod has unbound immediate PersistentVolumeClaims",
 	"persistentvolumeclaim ", "PersistentVolume", "no nodes available", "running \"", "Preemption ", "No preemption victims", "waiting for ", "timed out allocating", "unresolvable", "minCount", "gang ", "pod group", "PodGroup",
+	"VolumeBindingMode ", "cannot schedule extended resource claim", "cannot fit resource", "no feasible placements found", "extra pods could not be placed", "node allocatable resource claim", "PVC ",
 }
+
+// stockEnds are how those end that begin with a name.
+var stockEnds = []string{" CSI driver is not installed on the node"}
 
 // schooled are schedulers whose words have checks of their own.
 var schooled = []string{"", "default-scheduler", "kai-scheduler", "volcano"}
@@ -29,7 +33,7 @@ func ownRule(c *check.Case, message string) string {
 		return ""
 	}
 	stock := func(text string) bool {
-		return slices.ContainsFunc(stockReasons, func(s string) bool { return strings.HasPrefix(text, s) })
+		return slices.ContainsFunc(stockReasons, func(s string) bool { return strings.HasPrefix(text, s) }) || slices.ContainsFunc(stockEnds, func(s string) bool { return strings.HasSuffix(text, s) })
 	}
 	said, ok := kubescheduler.Parse(message)
 	switch {

@@ -75,6 +75,15 @@ func withReasons(all []Sign) {
 			}
 			break
 		}
+		if g.Reported {
+			continue
+		}
+		for _, s := range all { // what may be a consequence elsewhere is all that is known here: warnings about its owners
+			if s.Gate == "" && !s.Stands && !s.Young && s.Object != g.Object {
+				g.What += "; " + s.What
+				break
+			}
+		}
 	}
 }
 
@@ -426,6 +435,16 @@ func node(c *check.Case) []Sign {
 	return []Sign{s}
 }
 
+// lastWarning is the newest warning about the pod since it has its node, with a colon before it; "": there is none.
+func lastWarning(c *check.Case) string {
+	for _, e := range c.EventsOf(c.Pod) {
+		if e.Type == corev1.EventTypeWarning && !facts.EventTime(e).Before(since(c)) {
+			return fmt.Sprintf("; %s warns%s", facts.Emitter(e), saying(e.Reason, e.Message))
+		}
+	}
+	return ""
+}
+
 // containers are the states of the pod's containers that are not those of a pod which runs or comes up: what they are, not
 // what was said of them before.
 func containers(c *check.Case) []Sign {
@@ -457,7 +476,7 @@ func containers(c *check.Case) []Sign {
 				limit = pullsIn
 			}
 			if c.Now.Sub(since(c)) > limit && !slices.ContainsFunc(life.ContainersOf(c.Pod), func(o life.Container) bool { return o.Init && !k.Init && !o.Status.Ready }) {
-				say(check.Platform, since(c), false, "waiting", "has not been started%s", aged(c, since(c)))
+				say(check.Platform, since(c), false, "waiting", "has not been started%s%s", aged(c, since(c)), lastWarning(c))
 			}
 		case state.Terminated != nil && (state.Terminated.ExitCode != 0 || sidecar || !k.Init && c.Pod.Spec.RestartPolicy == corev1.RestartPolicyAlways):
 			say(check.ML, state.Terminated.FinishedAt.Time, life.FirstFall(c, &k, state.Terminated), ending0(state.Terminated), "has ended%s%s", exit(state.Terminated), aged(c, state.Terminated.FinishedAt.Time))
