@@ -20,7 +20,7 @@ import (
 // Whoever launched a node for a workload says so on it (KeyLaunchedFor). On clusters whose autoscaler does not, a node is taken to be
 // for a workload that was told before the node was made that it needs nodes: pods with the reason Unschedulable, the only ones that
 // Karpenter and cluster-autoscaler make nodes for. Among several, who was told first comes first, as long as its pods may be on the
-// node and are not covered by other nodes.
+// node and are not covered by other nodes. That is for gangs alone: a pod by itself starts at once on a node that it can use.
 //
 // A hold ends when the workload has started, which the engine sees, or when the node is older than holdArrivals.
 type arrivals struct {
@@ -151,7 +151,7 @@ func (a *arrivals) asking() []string {
 	since := make(map[string]time.Time)
 	for _, m := range a.members.pods { //archtest:any-order the earliest counts, and they are sorted below
 		at, told := unschedulable(m.pod)
-		if !m.pays() || !m.given || !m.waiting() || !told {
+		if !m.pays() || !m.given || !m.waiting() || !told || !m.inGang() {
 			continue
 		}
 		if was, ok := since[m.workload]; !ok || at.Before(was) {

@@ -110,6 +110,9 @@ func TestNodesThatNobodyAskedFor(t *testing.T) {
 	if len(s.arrivals.held) != 0 {
 		t.Errorf("held: %v", s.arrivals.held)
 	}
+	lone := pod("lone", 4)
+	s.pod(lone)
+	s.needsNodes(lone, s.now.Add(-time.Minute))
 	s.arrives("d", 8)
 	s.Settle()
 	if got := sortedNames(s.arrivals.held); !slices.Equal(got, []string{"d"}) {
