@@ -69,6 +69,26 @@ func amounts(all []capacity.Amount) (out []string) {
 	return out
 }
 
+// TestBillOfSelectedNodes: nodes of Karpenter's are charged by the Pool that selects them: the reserved one to its reservation at 40 an
+// hour, the one on demand at the pool's 80, and one that no Pool selects has no price.
+func TestBillOfSelectedNodes(t *testing.T) {
+	node := func(name, paid, pool string, version uint64) engine.Change {
+		c := aNode(name, "", 8, version)
+		c.Node.Labels = map[string]string{"karpenter.sh/nodepool": pool, "karpenter.sh/capacity-type": paid}
+		return c
+	}
+	tariff := bill.Tariff{
+		Reservations: []bill.Reservation{{Name: "block", GPUs: 8, Instances: 1, Start: noon, Price: bill.Price{Known: true, Micro: 40_000_000, Currency: "USD"}}},
+		Pools:        map[string]bill.Pool{"gpu": {Reservations: []string{"block"}, Selects: &v1alpha1.NodeSelection{NodePool: "h200"}, Price: bill.Price{Known: true, Micro: 80_000_000, Currency: "USD"}}},
+	}
+	b := bill.New(bill.Options{Tariff: tariff})
+	b.Add(bill.Step{Now: after(0), Fresh: true, Changes: []engine.Change{node("a", "on-demand", "h200", 1), node("b", "reserved", "h200", 2), node("c", "on-demand", "other", 3)}})
+	r := b.Close(after(60), bill.ByQueue)
+	if got := fmt.Sprint(amounts(r.Paid.Cost), r.Paid.Unpriced/bill.Hour); got != "[120.00 USD] 8" {
+		t.Error(got)
+	}
+}
+
 // TestBills are bills that were computed by hand.
 func TestBills(t *testing.T) {
 	for _, c := range []struct {

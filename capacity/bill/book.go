@@ -99,6 +99,7 @@ type use struct {
 // New is a book in which nothing is written.
 func New(o Options) *Book {
 	o.GPU = cmp.Or(o.GPU, "nvidia.com/gpu")
+	o.Tariff.ready()
 	b := &Book{o: o, boundaries: o.Tariff.boundaries(), uses: make(map[Who]*use), unused: make(map[rate]int64), slots: make([]slot, len(o.Tariff.Reservations))}
 	b.forget()
 	return b
@@ -196,7 +197,7 @@ func (b *Book) assign() {
 	paid := make(map[string]bool, len(names))
 	for _, name := range names {
 		n := b.nodes[name]
-		n.rate = rate{t.Pools[n.value.Labels[labelBerthPool]].Price, n.gpus}
+		n.rate = rate{t.Pools[t.poolOf(n.value.Labels)].Price, n.gpus}
 	}
 	for rule := 1; rule <= 3; rule++ {
 		for _, name := range names {
@@ -217,7 +218,7 @@ func (b *Book) assign() {
 // choices are the reservations in the order in which the machine's pool draws on them, by number.
 func (b *Book) choices(n *node) (out []int) {
 	all := b.o.Tariff.Reservations
-	for _, name := range b.o.Tariff.Pools[n.value.Labels[labelBerthPool]].Reservations {
+	for _, name := range b.o.Tariff.Pools[b.o.Tariff.poolOf(n.value.Labels)].Reservations {
 		if i := slices.IndexFunc(all, func(r Reservation) bool { return r.Name == name }); i >= 0 {
 			out = append(out, i)
 		}

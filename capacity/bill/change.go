@@ -62,7 +62,7 @@ func (b *Book) change(c *engine.Change) {
 
 func (b *Book) setNode(v *engine.Node) {
 	var pool *Pool
-	if p, ok := b.o.Tariff.Pools[v.Labels[labelBerthPool]]; ok {
+	if p, ok := b.o.Tariff.Pools[b.o.Tariff.poolOf(v.Labels)]; ok {
 		pool = &p
 	}
 	gpus := gpusOf(v, pool, b.o.GPU)
@@ -81,7 +81,7 @@ func (b *Book) setNode(v *engine.Node) {
 		}
 	}
 	b.settle(n)
-	b.stale = b.stale || max(gpus, n.gpus) != n.gpus || !slices.Equal(paysBy(n.value), paysBy(v))
+	b.stale = b.stale || max(gpus, n.gpus) != n.gpus || !slices.Equal(b.paysBy(n.value), b.paysBy(v))
 	n.value, n.gpus = v, max(gpus, n.gpus) // a machine loses no GPUs: what it does not offer is paid for
 	//archtest:any-order each by itself
 	for _, p := range n.pods {
@@ -90,12 +90,12 @@ func (b *Book) setNode(v *engine.Node) {
 }
 
 // paysBy is what decides who pays for a node.
-func paysBy(n *engine.Node) []string {
-	keys := append([]string{labelZone, labelType, labelBerthPool, labelCapacityType, labelLaunchedAs}, reservationLabels[:]...)
+func (b *Book) paysBy(n *engine.Node) []string {
+	keys := append([]string{labelZone, labelType, labelCapacityType, labelLaunchedAs}, reservationLabels[:]...)
 	for i, key := range keys {
 		keys[i] = n.Labels[key]
 	}
-	return keys
+	return append(keys, b.o.Tariff.poolOf(n.Labels))
 }
 
 func (b *Book) dropNode(name string) {

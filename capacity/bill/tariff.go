@@ -1,6 +1,7 @@
 package bill
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +14,35 @@ import (
 type Tariff struct {
 	Reservations []Reservation   // by name; a name occurs once
 	Pools        map[string]Pool // of Berth's own
+
+	selecting []string // of Pools, those of nodes that others make, sorted
+}
+
+// ready finds the pools of nodes that others make.
+func (t *Tariff) ready() {
+	t.selecting = nil
+	//archtest:any-order sorted below
+	for name, p := range t.Pools {
+		if p.Selects != nil {
+			t.selecting = append(t.selecting, name)
+		}
+	}
+	slices.Sort(t.selecting)
+}
+
+// poolOf is the name of the pool of a node with the labels: the one that they name, else the first that selects it; "": none.
+func (t *Tariff) poolOf(labels map[string]string) string {
+	if name := labels[labelBerthPool]; name != "" {
+		if _, ok := t.Pools[name]; ok {
+			return name
+		}
+	}
+	for _, name := range t.selecting {
+		if t.Pools[name].Selects.Matches(labels) {
+			return name
+		}
+	}
+	return ""
 }
 
 // Price is that of a machine for an hour.
@@ -39,6 +69,7 @@ type Pool struct {
 	Reservations []string
 	GPUs         int // of one machine; 0: not known
 	Price        Price
+	Selects      *v1alpha1.NodeSelection // the nodes of others that it stands for; nil: its own
 }
 
 func (r *Reservation) paid(at time.Time) bool {
@@ -64,14 +95,15 @@ func (t *Tariff) payer(r *Reservation, labels map[string]string) int {
 			named = labels[key]
 		}
 	}
-	pool, ofBerth := t.Pools[labels[labelBerthPool]]
+	pool, ofBerth := t.Pools[t.poolOf(labels)]
+	paid := cmp.Or(labels[labelLaunchedAs], labels[labelCapacityType])
+	inZone := r.Zone == "" || labels[labelZone] == "" || labels[labelZone] == r.Zone
 	switch {
 	case named != "" && (named == r.ID || named == r.Name || strings.HasSuffix(r.ID, "/"+named)):
 		return 1
-	case ofBerth && (labels[labelLaunchedAs] == "" || labels[labelLaunchedAs] == string(v1alpha1.CapacityReserved)) && slices.Contains(pool.Reservations, r.Name):
+	case ofBerth && named == "" && inZone && (paid == "" || paid == string(v1alpha1.CapacityReserved)) && slices.Contains(pool.Reservations, r.Name):
 		return 2
-	case r.Open && !ofBerth && named == "" && labels[labelCapacityType] == "" && labels[labelType] == r.InstanceType &&
-		(r.Zone == "" || labels[labelZone] == "" || labels[labelZone] == r.Zone):
+	case r.Open && !ofBerth && named == "" && labels[labelCapacityType] == "" && labels[labelType] == r.InstanceType && inZone:
 		return 3
 	}
 	return 0

@@ -29,7 +29,7 @@ func TariffOf(f *facts.Facts) bill.Tariff {
 	}
 	//archtest:any-order a map is made of a map
 	for name, p := range w.pools {
-		x := bill.Pool{GPUs: p.GPUsPerNode(), Price: billPrice(p.Spec.Price)}
+		x := bill.Pool{GPUs: p.GPUsPerNode(), Price: billPrice(p.Spec.Price), Selects: p.Spec.Selects}
 		for _, want := range p.Spec.Reservations {
 			i := slices.IndexFunc(w.reservations, func(r reservation) bool { return r.Name == want })
 			if i >= 0 && w.reservations[i].spec.Within(p) && w.reservations[i].spec.Suits(p) {
