@@ -21,6 +21,8 @@ type Facts struct {
 	Unseen []Unseen
 	// Served is what Berth's scheduler answered; nil: nobody asked, as nothing in question is its.
 	Served *Served
+	// Speaks are the dialects of other schedulers that Berth is taken to speak, where there is no cluster that tells.
+	Speaks []string
 	// Matches evaluates a selector of devices (CEL) for a device of the driver; nil: nobody can. Facts call it with the
 	// same pointers again and again.
 	Matches func(expression, driver string, d *resourcev1.Device) (bool, error)

@@ -25,6 +25,12 @@ func (f *Facts) GangOf(p *corev1.Pod) string {
 	if key, _ := convert.GangOf(p); key != "" {
 		return key
 	}
+	if t := f.Spoken(p); t != nil && t.Awaits == "" {
+		p = convert.WithOwners(p, t.Keys)
+	}
+	if key, _ := convert.GangOf(p); key != "" {
+		return key
+	}
 	if t := f.Made(p); t != nil {
 		p = convert.WithOwners(p, t.Keys)
 	}

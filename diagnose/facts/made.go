@@ -34,16 +34,19 @@ func readMade(f *Facts) made {
 // ours are the names of the pods' schedulers that Berth is.
 type ours []string
 
-// Made is what the controller of another project that made the pod says of it: which gang it is in, as the scheduler reads it. It is nil
-// for a pod that nobody made who is read, or that Berth does not schedule.
-func (f *Facts) Made(p *corev1.Pod) *dialect.Terms {
-	names := Derive(f, func(f *Facts) ours {
+func (f *Facts) ours() ours {
+	return Derive(f, func(f *Facts) ours {
 		if f.Served != nil && len(f.Served.Names) > 0 {
 			return f.Served.Names
 		}
 		return f.ServedBy("berth")
 	})
-	if !slices.Contains(names, p.Spec.SchedulerName) {
+}
+
+// Made is what the controller of another project that made the pod says of it: which gang it is in, as the scheduler reads it. It is nil
+// for a pod that nobody made who is read, or that Berth does not schedule.
+func (f *Facts) Made(p *corev1.Pod) *dialect.Terms {
+	if !slices.Contains(f.ours(), p.Spec.SchedulerName) {
 		return nil
 	}
 	pod := &dialect.Pod{Pod: p}

@@ -106,7 +106,7 @@ var Rules = map[string]Rule{
 		"kube/convert", "kube/dialect", "kube/dialect/clusterautoscaler", "kube/dialect/kai", "kube/dialect/karpenter", "kube/dialect/kueue", "kube/dialect/volcano",
 	}, Objects: true, Tests: []string{"kube/cluster", "kube/exposition"}},
 	"diagnose/edit":  {Ring: Pure, Imports: []string{"api/v1alpha1", "diagnose/facts"}, Objects: true},
-	"diagnose/facts": {Ring: Pure, Imports: []string{"engine", "engine/why", "kube/convert", "kube/dialect", "kube/dialect/controllers"}, Objects: true},
+	"diagnose/facts": {Ring: Pure, Imports: []string{"engine", "engine/why", "kube/convert", "kube/dialect", "kube/dialect/all", "kube/dialect/controllers"}, Objects: true},
 	"diagnose/gpustack": {Ring: Pure, Imports: []string{
 		"api/v1alpha1", "diagnose/facts", "diagnose/internal/podspec", "diagnose/internal/wording", "kube/dialect",
 	}, Objects: true},
