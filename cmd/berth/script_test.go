@@ -22,7 +22,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"berth": main})
+	testscript.Main(m, map[string]func(){"berth": berthAndPage})
 }
 
 // TestScripts plays the stories in testdata/script against real clusters, through the
@@ -45,6 +45,9 @@ func TestScripts(t *testing.T) {
 			dir := filepath.Join(e.WorkDir, "clusters")
 			e.Setenv("BERTH_HOME", dir)
 			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
+			if !testing.Short() {
+				e.Setenv(agreesEnv, "1")
+			}
 			e.Defer(func() { stopAll(dir) })
 			return os.MkdirAll(filepath.Join(e.WorkDir, "home"), 0o700)
 		},

@@ -173,6 +173,7 @@ func (w *whyWorld) make(t *testing.T) diagnosis {
 			if took := time.Since(start); w.story.right(&d) {
 				t.Logf("%s: %s in %.2f s, %d fixes", w.ns, d.Cause, took.Seconds(), len(d.Fixes))
 				w.agree(t)
+				w.pageAgrees(t)
 				return d
 			}
 		}
@@ -218,6 +219,28 @@ func (w *whyWorld) agree(t *testing.T) {
 		}
 		if !agreed {
 			t.Errorf("%s: the scheduler says that %s waits for %s, and berth why\n%s", w.ns, item.Metadata.Name, live.Cause, out)
+		}
+	}
+}
+
+// pageAgrees holds the page to the commands, in long runs: about the story's own work in every telling, and about all else in the first.
+func (w *whyWorld) pageAgrees(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		return
+	}
+	p, err := w.page()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	questions := []question{p.why(w.story.Target, w.ns)}
+	if strings.HasSuffix(w.ns, "-0") {
+		questions = append(questions, p.others()...)
+	}
+	for _, q := range questions {
+		if diff := p.agrees(q); diff != "" {
+			t.Errorf("%s: %s", w.ns, diff)
 		}
 	}
 }
@@ -302,6 +325,7 @@ func (w *whyWorld) must(t *testing.T, script string) {
 type whyCluster struct {
 	env  []string
 	link string // to the page
+	page func() (*page, error)
 }
 
 func startWhyCluster(t *testing.T) *whyCluster {
@@ -329,6 +353,14 @@ func startClusterOf(t *testing.T, fleet string) *whyCluster {
 	if c.link = linkIn.FindString(string(out)); c.link == "" {
 		t.Fatalf("berth up prints no link\n%s", out)
 	}
+	c.page = sync.OnceValues(func() (*page, error) {
+		return openPage(c.link, func(args ...string) []byte {
+			cmd := exec.Command("berth", args...)
+			cmd.Env = c.env
+			out, _ := cmd.Output() // some answers are an exit code too
+			return out
+		})
+	})
 	return c
 }
 
