@@ -183,7 +183,7 @@ func encode(list []Span, version string) ([]byte, error) {
 		spans = append(spans, span)
 	}
 	resource := object{"attributes": []object{attribute(Attribute{Key: "service.name", Text: "berth-scheduler"}), attribute(Attribute{Key: "service.version", Text: version})}}
-	return json.Marshal(object{"resourceSpans": []object{{"resource": resource, "scopeSpans": []object{{"scope": object{"name": "berth.dev/scheduler"}, "spans": spans}}}}})
+	return json.Marshal(object{"resourceSpans": []object{{"resource": resource, "scopeSpans": []object{{"scope": object{"name": "github.com/berth-dev/berth/kube/scheduler"}, "spans": spans}}}}})
 }
 
 func nano(t time.Time) string { return strconv.FormatInt(t.UnixNano(), 10) }

@@ -37,7 +37,7 @@ func TestSpansAreWhatACollectorReads(t *testing.T) {
 	e.Run(ctx) // sends what is left
 	const want = `{"resourceSpans":[{"resource":{"attributes":[
 		{"key":"service.name","value":{"stringValue":"berth-scheduler"}},{"key":"service.version","value":{"stringValue":"v1"}}]},
-		"scopeSpans":[{"scope":{"name":"berth.dev/scheduler"},"spans":[{
+		"scopeSpans":[{"scope":{"name":"github.com/berth-dev/berth/kube/scheduler"},"spans":[{
 			"attributes":[{"key":"berth.workload","value":{"stringValue":"team/gang/a"}},{"key":"berth.pods","value":{"intValue":"4"}}],
 			"endTimeUnixNano":"3000000005","events":[{"name":"decided","timeUnixNano":"2000000005"}],"kind":1,"name":"workload",
 			"spanId":"SPAN","startTimeUnixNano":"1000000005","status":{"code":2,"message":"gone"},"traceId":"TRACE"}]}]}]}`
