@@ -107,7 +107,7 @@ var identities = func() map[string]bool {
 		storageClassName volumeName claimName secretName configMapName deviceClassName podGroupName workloadName resourceClaimName resourceClaimTemplateName clusterQueue queueName localQueue queue parentQueue cohort cohortName
 		topologyName flavor flavors conditionType topologyKey key operator effect type status reason phase fieldPath driver pool resourceName restartPolicy policy whenUnsatisfiable nodeClassRef controllerName provisioner volumeBindingMode
 		persistentVolumeReclaimPolicy accessModes attacher component instance reportingController reportingComponent action image imageID containerID architecture operatingSystem kubeletVersion kernelVersion osImage containerRuntimeVersion kubeProxyVersion
-		creationTimestamp deletionTimestamp lastTransitionTime lastHeartbeatTime lastProbeTime firstTimestamp lastTimestamp eventTime startTime startedAt finishedAt completionTime acquireTime renewTime holderIdentity
+		creationTimestamp deletionTimestamp lastTransitionTime lastHeartbeatTime lastProbeTime firstTimestamp lastTimestamp eventTime startTime startedAt finishedAt completionTime acquireTime renewTime holderIdentity reportingInstance
 		preemptionPolicy preemptionMode mode protocol verbs resources resourceGroups coveredResources hostname subdomain nominatedNodeName providerID podIP hostIP ip address schedule timeZone concurrencyPolicy podManagementPolicy
 		instanceType zone availabilityZone subnet subnets id ids scope operations failurePolicy matchPolicy sideEffects matchLabelKeys mismatchLabelKeys manager level levels nodeLabel class request requests device productName vendor
 		priorityLevel queueingStrategy stopPolicy preemptibility containerName port imagePullPolicy dnsPolicy terminationMessagePolicy userID systemUUID machineID bootID workload gang model product verdict cause state owner`) {
@@ -119,7 +119,7 @@ var identities = func() map[string]bool {
 // nameFields are those of them that hold names and identifiers of objects, which are as random as keys are.
 var nameFields = func() map[string]bool {
 	m := make(map[string]bool)
-	for w := range strings.FieldsSeq(`name namespace uid generateName nodeName claimName volumeName resourceVersion image imageID containerID holderIdentity podGroupName workloadName resourceClaimName resourceClaimTemplateName
+	for w := range strings.FieldsSeq(`name namespace uid generateName nodeName claimName volumeName resourceVersion image imageID containerID holderIdentity reportingInstance podGroupName workloadName resourceClaimName resourceClaimTemplateName
 		secretName configMapName serviceAccountName serviceAccount nominatedNodeName hostname providerID podIP hostIP ip address systemUUID machineID bootID pool device driver key topologyKey resourceName conditionType type nodeClassRef id`) {
 		m[w] = true
 	}
