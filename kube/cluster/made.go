@@ -20,6 +20,7 @@ type made struct {
 	dialect.Maker // nil: none of its kinds is served
 	pods          map[groupKey]map[string]*member
 	said          map[groupKey]string // what was told of the object's pods
+	missed        bool                // see MissedMaker
 }
 
 func newMade() *made {
@@ -39,7 +40,17 @@ func (f *Feed) madeTerms(p *corev1.Pod) *dialect.Terms {
 	if f.made.Maker != nil {
 		return f.made.Pod(pod, f.foreign)
 	}
-	return controllers.Coupled(pod)
+	return controllers.New().Pod(pod, f.foreign) // its object's kind may have been served a moment ago
+}
+
+// MissedMaker says whether, since it was last asked, a pod came that was made for an object which nobody has seen: its kind may be
+// served and not watched yet.
+func (f *Feed) MissedMaker() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	missed := f.made.missed
+	f.made.missed = false
+	return missed
 }
 
 // both is what the dialect of the pod's scheduler says, with the gang of who made it where that names none itself: a group that Berth

@@ -207,3 +207,28 @@ func TestKueueOfMakers(t *testing.T) {
 		})
 	}
 }
+
+// TestKindServedLater holds back a pod whose object's kind nobody watches yet, says so, and has the gang once the kind is read.
+func TestKindServedLater(t *testing.T) {
+	s := speak(t, "coscheduling")
+	for i := range 4 {
+		p := pod(fmt.Sprintf("w-%d", i), 1)
+		p.UID, p.Labels, p.CreationTimestamp = types.UID(p.Name), ofSet("worker"), metav1.NewTime(s.now)
+		s.SetPod(p)
+	}
+	if n := s.started(); n != 0 {
+		t.Fatalf("%d pods are placed though their JobSet may say that they are some of many", n)
+	}
+	if !s.MissedMaker() || s.MissedMaker() {
+		t.Fatal("it is not said, or not once, that an object is missing")
+	}
+	s.Speak(controllers.New())
+	s.foreign1(t, trainSet)
+	if n := s.started(); n != 0 {
+		t.Fatalf("%d pods are placed without the driver", n)
+	}
+	s.add("berth", "d", ofSet("driver"), nil, 1)
+	if n := s.started(); n != 5 {
+		t.Errorf("%d pods are placed, want 5", n)
+	}
+}

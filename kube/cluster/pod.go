@@ -96,6 +96,7 @@ func (f *Feed) read(p *corev1.Pod) engine.Pod {
 func (f *Feed) enter(known *member, raw, p *corev1.Pod, decided *terms, v *engine.Pod) {
 	m := &member{key: v.Key, workload: v.Key, raw: raw, pod: p, terms: decided, ours: !v.Foreign, adopted: !f.opts.Ours(p.Spec.SchedulerName), takes: v.Spec.Requests, made: f.madeTerms(raw)}
 	m.foreign = minimum(f.foreignTerms(raw), m.made)
+	f.made.missed = f.made.missed || m.made != nil && m.made.Missing != "" && m.ours
 	if known != nil {
 		m.given, m.value, m.revoked = known.given, known.value, known.revoked
 	}

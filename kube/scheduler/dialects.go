@@ -23,6 +23,13 @@ import (
 // dialectEvery is how often it is looked whether the API server serves the kinds of another dialect.
 const dialectEvery = time.Minute
 
+const (
+	// missEvery is how often it is looked whether a pod came that was made for an object of a kind that is not watched.
+	missEvery = time.Second
+	// missRest is how long it is not looked again after such a pod came in vain.
+	missRest = 10 * time.Second
+)
+
 // dialects are what is watched for manifests that were written for other schedulers. A dialect is in use where its first kind is
 // served, or it was switched on; nothing is watched for the others.
 type dialects struct {
@@ -56,27 +63,40 @@ func (s *scheduler) watchDialects(ctx context.Context) (d *dialects, synced []ca
 		return nil, nil, err
 	}
 	synced = append(synced, owners...)
-	since := time.Duration(0)
-	d.running.Go(func() {
-		for sleep(ctx, rivalEvery) {
+	d.running.Go(func() { d.keepLooking(ctx) })
+	return d, synced, nil
+}
+
+// keepLooking looks for rivals and kinds now and then, and for kinds soon after a pod came that was made for an object of one that is
+// not watched: the pod is held back for a few seconds (kube/cluster/made.go), in which its gang can still be found.
+func (d *dialects) keepLooking(ctx context.Context) {
+	rivals, kinds, idle := time.Duration(0), time.Duration(0), missRest // since it was last looked; idle: after a miss in vain
+	for sleep(ctx, missEvery) {
+		rivals, kinds, idle = rivals+missEvery, kinds+missEvery, idle+missEvery
+		if rivals >= rivalEvery {
+			rivals = 0
 			for _, one := range all.Dialects() {
 				if d.watched[one.Kinds()[0].Name()] {
 					d.lookForRival(ctx, one)
 				}
 			}
-			if since += rivalEvery; since < dialectEvery {
-				continue
-			}
-			since = 0
-			if _, err := d.look(ctx); err != nil && ctx.Err() == nil {
-				s.log.Warn("look for dialects", "err", err)
-			}
-			if _, err := d.lookForOwners(ctx); err != nil && ctx.Err() == nil {
-				s.log.Warn("look for owners", "err", err)
-			}
 		}
-	})
-	return d, synced, nil
+		missed := idle >= missRest && d.s.feed.MissedMaker()
+		if !missed && kinds < dialectEvery {
+			continue
+		}
+		kinds = 0
+		known := len(d.watched)
+		if _, err := d.look(ctx); err != nil && ctx.Err() == nil {
+			d.s.log.Warn("look for dialects", "err", err)
+		}
+		if _, err := d.lookForOwners(ctx); err != nil && ctx.Err() == nil {
+			d.s.log.Warn("look for owners", "err", err)
+		}
+		if missed && len(d.watched) == known { // nothing new is served: whoever made the pod cannot be read
+			idle = 0
+		}
+	}
 }
 
 func newDynamicClient(c *rest.Config) (dynamic.Interface, error) {
