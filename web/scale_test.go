@@ -47,6 +47,7 @@ func TestScale(t *testing.T) {
 		t.Logf("    %s: %.0f ms", mark, b.Number(fmt.Sprintf(`performance.getEntriesByName(%q)[0].startTime`, mark)))
 	}
 
+	b.keep("scale")
 	b.Do(`window.frames_ = []; const raf = requestAnimationFrame; window.requestAnimationFrame = (f) => raf((t) => { const a = performance.now(); f(t); window.frames_.push(performance.now() - a) })`)
 	b.Do(`const c = document.querySelector("canvas"), e = (k, x, y) => new PointerEvent(k, { clientX: x, clientY: y, pointerId: 1, bubbles: true }); c.setPointerCapture = () => {};
 		c.dispatchEvent(e("pointerdown", 800, 500)); let i = 0; window.panned = false;

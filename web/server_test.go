@@ -534,6 +534,9 @@ func TestTableThenStream(t *testing.T) {
 		return view(t, get("/api/stream?since="+strconv.FormatInt(m.To, 10)+"&of="+of).Body)
 	}
 	v := since(m.Of)
+	if began := time.Now(); !v.lines.Scan() || v.lines.Text() != "event: now" || time.Since(began) > beat/2 {
+		t.Errorf("%q after %v: the page would not know that the server lives", v.lines.Text(), time.Since(began))
+	}
 	v.values = m.Set
 	a.put("pods", gpuPod("team", "late", "gpu-0004", 8))
 	v.until("the pod", v.has(kindNode, "gpu-0004", "team/late"))

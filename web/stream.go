@@ -41,6 +41,10 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, which func(conte
 			version, last = 0, t
 			if q := r.URL.Query(); first && q.Get("of") == t.id { // it has the whole from api/table
 				version, _ = strconv.ParseInt(q.Get("since"), 10, 64)
+				w.Header().Set("Content-Type", "text/event-stream")
+				if !send(w, "now", encode(time.Now().UnixMilli())) || out.Flush() != nil { // there may be nothing else to say for a while
+					return
+				}
 			}
 		}
 		texts, to, err := next(r.Context(), t, version)

@@ -34,8 +34,8 @@ type change struct {
 // message is what a viewer is told. Whole is of one that has the whole table: what it does not name is gone.
 type message struct {
 	To    int64                                 `json:"to"`
-	Of    string                                `json:"of,omitempty"` // of a whole: the table's id
 	Whole bool                                  `json:"whole,omitempty"`
+	Of    string                                `json:"of,omitempty"` // of a whole: the table's id
 	Set   map[string]map[string]json.RawMessage `json:"set,omitempty"`
 	Gone  map[string][]string                   `json:"gone,omitempty"`
 }
