@@ -53,7 +53,7 @@ func (t *trial) neighbours() {
 		}
 		c := &g.Changes[0]
 		was, now := c.Words()
-		first.Message += fmt.Sprintf("; %s is %s since %s, and was %s in %s: without that change there is room", g.name()+" "+c.Field(), now, g.at.UTC().Format("2006-01-02 15:04 MST"), was, g.From)
+		first.Message += fmt.Sprintf("; in %s, %s is %s since %s, and was %s (%s): without that change there is room", g.name(), c.Field(), now, g.at.UTC().Format("2006-01-02 15:04 MST"), was, g.From)
 		first.Evidence = append([]facts.Evidence{{Object: facts.RefTo(g.of).In(), Field: c.Field(), Value: fmt.Sprintf("%s; %s in %s", now, was, g.From)}}, first.Evidence...)
 		first.Edits = append(first.Edits, g.edit)
 		if g.at.After(t.top.GetCreationTimestamp().Time) { // the target was there before it

@@ -42,7 +42,7 @@ func Scaled(f *facts.Facts, o facts.Object) []Version {
 			continue
 		}
 		return []Version{{
-			From:    "its size until " + facts.EventTime(e).UTC().Format("15:04 MST"),
+			From:    "the size before " + facts.EventTime(e).UTC().Format("15:04 MST"),
 			Changes: []Change{{Path: []string{"spec", "replicas"}, Was: float64(was), Now: float64(*d.Spec.Replicas)}},
 		}}
 	}
