@@ -520,10 +520,10 @@ func (c Clause) Text() string {
 		return fmt.Sprintf("no free GPU of model %s on %s", c.Detail, nodes)
 	case ByIsland:
 		return "GPUs not in one NVLink clique or NUMA node on " + nodes
-	case ByDevices:
-		return fmt.Sprintf("no devices, or too few, for %s on %s", c.Detail, nodes)
+	case ByDevices: // begins as the stock scheduler's message does, which people look for
+		return fmt.Sprintf("cannot allocate all claims: no devices, or too few, for %s on %s", c.Detail, nodes)
 	case ByHeld:
-		return fmt.Sprintf("devices for %s held by others on %s", c.Detail, nodes)
+		return fmt.Sprintf("cannot allocate all claims: devices for %s held by others on %s", c.Detail, nodes)
 	case ByWholeOnly:
 		return "no GPU given in parts on " + nodes
 	case ByParts:

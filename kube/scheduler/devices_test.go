@@ -113,7 +113,7 @@ func TestDevicesComeBeforeBindings(t *testing.T) {
 		if diff := cmp.Diff([]string{"n1/gpu-0 n1/gpu-1 for a", "nothing"}, []string{w.held("two"), w.held("one")}); diff != "" {
 			t.Error(diff)
 		}
-		want := []string{"FailedScheduling: needs 1 pod of 1 nvidia.com/gpu; 0 fit; nvidia.com/gpu short by 1 on 1 node; devices for gpus/gpus held by others on 1 node; up to 2 would fit if all that may be evicted or is leaving were gone"}
+		want := []string{"FailedScheduling: needs 1 pod of 1 nvidia.com/gpu; 0 fit; nvidia.com/gpu short by 1 on 1 node; cannot allocate all claims: devices for gpus/gpus held by others on 1 node; up to 2 would fit if all that may be evicted or is leaving were gone"}
 		if diff := cmp.Diff(want, w.said("b")); diff != "" {
 			t.Error(diff)
 		}
