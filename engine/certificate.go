@@ -16,7 +16,7 @@ type proof struct {
 
 // prove makes, or finds, the certificate that the order has no place, and the gate that it proves.
 func (y *cycle) prove(o place.Order) why.Gate {
-	if y.quiet || y.blind {
+	if y.quiet || y.blind() {
 		return why.Gate{Cause: why.ClusterFull, Certificate: -1}
 	}
 	s := y.s
@@ -39,6 +39,12 @@ func (y *cycle) prove(o place.Order) why.Gate {
 	}
 	return p.gates[0]
 }
+
+// mostSketched is how many questions a sketch answers with a proof: those of the first in line.
+const mostSketched = 16
+
+// blind says whether the cycle proves nothing any more.
+func (y *cycle) blind() bool { return y.sketch && len(y.proofs) >= mostSketched }
 
 // newProof makes the certificate. Where pods of the order concern each other there may be none: that they were placed one after
 // the other, as many as go, is the proof.

@@ -34,7 +34,7 @@ type cycle struct {
 
 	budget int  // of search steps, per gang
 	quiet  bool // nothing is to be proved: it is only tried out
-	blind  bool // nothing is proved in all of the cycle: see State.Sketch
+	sketch bool // little is proved in all of the cycle: see State.Sketch
 	proofs map[index.Question]proof
 	every  []string // GPU models that nodes have, once asked for
 

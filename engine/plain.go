@@ -40,11 +40,8 @@ func (y *cycle) stuck(g *cluster.Gang, t cluster.Turn) bool {
 	}
 	switch {
 	case proved:
-	case y.blind:
+	case y.blind():
 		shown = unproved
-		if y.proofs == nil {
-			y.proofs = make(map[index.Question]proof)
-		}
 		y.proofs[key] = shown
 	default:
 		s.ix.Use(p.Class)
@@ -58,7 +55,7 @@ func (y *cycle) stuck(g *cluster.Gang, t cluster.Turn) bool {
 	}
 	if !y.queues(g, gates) && !(proved && y.hasRoomMade(g, t, gates)) {
 		y.hope(g, t, gates)
-		if !y.blind {
+		if !y.sketch {
 			y.keepAnswer(g, t, gates, standing)
 		}
 	}

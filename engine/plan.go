@@ -28,16 +28,17 @@ func (s *State) Plan(now time.Time) api.Plan {
 	return y.Plan
 }
 
-// Sketch is Plan for who asks what starts and who is evicted, and not why the rest waits: it proves nothing, and of gangs
-// without a place says that the cluster is full. Where thousands of kinds of work wait, proofs are most of what a plan costs. Starts,
-// evictions and promises are those of Plan. Under the policy strict, where the cause decides who is passed, it is Plan.
+// Sketch is Plan for who asks what starts and who is evicted, and not why the rest waits. Where thousands of kinds of work wait, proofs
+// are most of what a plan costs, so it proves the first few questions alone. As long as no more are asked, it does what Plan does.
+// Beyond them it takes gangs without a place to wait for room, whatever the cause: no work is moved for them, and one may be
+// promised a start that Plan would not promise. Under the policy strict, where the cause decides who is passed, it is Plan.
 func (s *State) Sketch(now time.Time) api.Plan {
 	if s.m.Config.Policy == api.Strict {
 		return s.Plan(now)
 	}
 	s.freshen()
 	y := s.newCycle(now.UTC().Round(0))
-	y.blind = true
+	y.sketch = true
 	y.run()
 	s.times = y.times.Rest()
 	return y.Plan

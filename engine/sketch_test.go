@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/engine"
 )
 
-// A sketch does what the plan does, and leaves the state as it was: the next plan proves what it says.
+// A sketch does what the plan does where few questions are asked, and leaves the state as it was: the next plan proves what it says.
 func TestSketch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg, history := anyConfig(t), anyHistory(t)

@@ -1,7 +1,6 @@
 package provision
 
 import (
-	"cmp"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -170,7 +169,7 @@ func needsNodes(p *corev1.Pod) bool {
 
 // setsOf are the pods by what an autoscaler sees of them, in the order of their names.
 func setsOf(members []*corev1.Pod) (out []podSet) {
-	members = slices.SortedFunc(slices.Values(members), func(a, b *corev1.Pod) int { return cmp.Or(strings.Compare(a.Name, b.Name)) })
+	members = slices.SortedFunc(slices.Values(members), func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	at := make(map[string]int)
 	for _, p := range members {
 		spec := templateOf(&p.Spec)

@@ -372,20 +372,16 @@ func (x *Index) fitBucket(c *Class, sh *cluster.Bucket, cells []cell) {
 	if c.compared != nil {
 		f.wishes = make([]wish, len(cells))
 	}
-	// Nodes of a kind that is closed to the class are passed over without a look at each: of a thousand pools a class may use few, and
-	// those of one come one after the other.
-	var last *kindOf
-	closed := false
+	if c.rules == nil && x.closed(c, v) {
+		for i := range f.Cells {
+			f.Cells[i] = cell{excluded: true, number: sh.Numbers[i]}
+		}
+		c.tops[sh.ID], c.ByBucket[sh.ID] = f.top(), f
+		return
+	}
 	for i, n := range sh.Nodes {
 		//mutate: index-gpus-first
 		if gpus[i] >= c.Shape.GPUs || c.Shape.GPUs == 0 {
-			if of := &x.kindsOf[n.Index]; last == nil || of.kind != last.kind {
-				last, closed = of, c.rules == nil && x.maskOfKind(c, of).State == Excluded
-			}
-			if closed {
-				f.Cells[i] = cell{excluded: true, number: sh.Numbers[i]}
-				continue
-			}
 			var w wish
 			f.Cells[i], w = x.measure(c, n)
 			c.compare(&f, n, i, 0, f.Cells[i].Fits, w)
@@ -399,6 +395,17 @@ func (x *Index) fitBucket(c *Class, sh *cluster.Bucket, cells []cell) {
 	c.tops[sh.ID] = f.top()
 	c.ByBucket[sh.ID] = f
 	c.add(sh, f.sum)
+}
+
+// closed says whether no node of the bucket is for the class, whatever is free: of a thousand pools a class may use few, and nodes of one
+// pool lie together. It looks at one node of each kind.
+func (x *Index) closed(c *Class, v *view) bool {
+	for _, n := range v.kinds {
+		if x.maskOfKind(c, &x.kindsOf[n.Index]).State != Excluded {
+			return false
+		}
+	}
+	return true
 }
 
 // add moves the sums of all domains of the bucket.
