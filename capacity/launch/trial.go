@@ -186,32 +186,40 @@ func (d *decider) place() {
 }
 
 // round offers machines of the first sources in some of the zones. Every pool is offered all that it could have, so that two may be
-// offered the same machines of a reservation: who comes too late is refused, and has another turn with what is left.
+// offered the same machines of a reservation: who comes too late is refused, and has another turn with what is left. Where nobody could
+// have what was offered, as one gang wants the same machines from two pools, each machine is offered once.
 func (d *decider) round(rank, from, to int) {
+	once := false
 	for again := true; again && len(d.trial.waiting) > 0; {
 		fresh := false
 		var changes []engine.Change
+		shared := make(map[string]int) // machines of a reservation that were offered
 		for _, p := range d.pools {
-			added, last := d.offer(p, rank, from, to)
+			drawn := make(map[string]int)
+			if once {
+				drawn = shared
+			}
+			added, last := d.offer(p, rank, from, to, drawn)
 			fresh = fresh || last
 			changes = append(changes, added...)
 		}
 		again = false
 		if fresh { // else nothing is new since the last round
 			d.trial.state.Apply(changes...)
-			again = d.use(d.trial.next(d.w.Now))
+			refusals, used := d.use(d.trial.next(d.w.Now))
+			again = refusals && (used || !once)
+			once = once || refusals && !used
 		}
 		d.withdraw()
 	}
 }
 
-// offer lists nodes of the pool that could be launched, and says whether any is of the last source.
-func (d *decider) offer(p *pool, rank, from, to int) (changes []engine.Change, last bool) {
+// offer lists nodes of the pool that could be launched, less what was drawn of reservations, and says whether any is of the last source.
+func (d *decider) offer(p *pool, rank, from, to int, drawn map[string]int) (changes []engine.Change, last bool) {
 	if p.Static != nil || rank >= len(p.From) {
 		return nil, false
 	}
 	room := min(p.Max-p.count, d.trial.demand[p.Name])
-	drawn := make(map[string]int)
 	index := 0
 	for z := from; z < min(to, len(p.Zones)) && room > 0; z++ {
 		for r, source := range p.From[:rank+1] {
@@ -255,8 +263,8 @@ func (d *decider) withdraw() {
 }
 
 // use launches what the starts of the last plan are on, and notes which machines they use. A start whose machines cannot all be
-// had any more, as those before it took them, is refused whole; it says whether any was.
-func (d *decider) use(starts []engine.Start) (refusals bool) {
+// had any more, as those before it took them, is refused whole. It says whether any was refused, and whether any was not.
+func (d *decider) use(starts []engine.Start) (refusals, used bool) {
 	at := d.byNode()
 	refused := make(map[string]bool)
 	for _, s := range starts {
@@ -265,7 +273,7 @@ func (d *decider) use(starts []engine.Start) (refusals bool) {
 			refused[s.Gang] = true
 			continue
 		}
-		d.placed[s.Gang] = true
+		d.placed[s.Gang], used = true, true
 		for _, node := range nodes {
 			if o := d.trial.offers[node]; o != nil {
 				delete(d.trial.offers, node) // it stays in the trial, with its gang
@@ -277,9 +285,8 @@ func (d *decider) use(starts []engine.Start) (refusals bool) {
 			}
 		}
 	}
-	refusals = len(refused) > 0
 	d.trial.settle(refused)
-	return refusals
+	return len(refused) > 0, used
 }
 
 // canLaunch says whether all the nodes that are offers can be had together.
