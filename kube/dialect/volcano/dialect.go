@@ -2,6 +2,7 @@ package volcano
 
 import (
 	"maps"
+	"slices"
 	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -76,7 +77,11 @@ func (v volcano) Read(o *unstructured.Unstructured, w dialect.World) dialect.Obj
 	case "HyperNode":
 		out = readHyperNode(o)
 	}
-	out.Unread = append(out.Unread, dialect.Strays(o, v.Domains(), copied...)...)
+	own := copied
+	if o.GetKind() == "Queue" {
+		own = append(slices.Clone(copied), hierarchyKey, hierarchyWeights)
+	}
+	out.Unread = append(out.Unread, dialect.Strays(o, v.Domains(), own...)...)
 	return out
 }
 

@@ -16,7 +16,7 @@ func (volcano) Fields() []dialect.Field {
 		{Kind: "Queue", Field: "spec.reclaimable", Is: differs, Note: "true; false has no effect, and is told"},
 		{Kind: "Queue", Field: "spec.dequeueStrategy", Is: differs, Note: "traverse; fifo has no effect, and is told"},
 		{Kind: "Queue", Field: "spec.affinity, spec.extendClusters, spec.type", Is: no},
-		{Kind: "Queue", Field: "volcano.sh/hierarchy, volcano.sh/hierarchy-weights", Is: no, Note: "told; spec.parent and spec.weight say it"},
+		{Kind: "Queue", Field: "volcano.sh/hierarchy, volcano.sh/hierarchy-weights", Is: differs, Note: "root/a or root/a/b with whole weights: the queue is below one that the path implies, hierarchy-a; deeper paths are told, and spec.parent counts before them"},
 		{Kind: "Queue", Field: "status", Is: differs, Note: "state Open, allocated, running and pending; queues are not closed"},
 		{Kind: "PodGroup", Field: "spec.minMember", Is: differs, Note: "decided when the workload enters its queue; later edits do not count"},
 		{Kind: "PodGroup", Field: "spec.minTaskMember", Is: differs, Note: "a subgroup for each task, by the key volcano.sh/task-spec; pods of a task without a minimum are scheduled by themselves, and spec.minMember above the sum is told"},

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/kube/dialect"
@@ -61,7 +63,47 @@ func readQueue(o *unstructured.Unstructured, w dialect.World) dialect.Object {
 		q.Spec.Resources = rootResources(q.Spec.Resources, w)
 	}
 	out.Queue, out.Value = q, spec
+	if path := o.GetAnnotations()[hierarchyKey]; path != "" {
+		descend(path, o.GetAnnotations()[hierarchyWeights], &spec, &out, w)
+	}
 	return out
+}
+
+// The annotations by which Volcano's plugin drf has queues in a tree.
+const (
+	hierarchyKey     = "volcano.sh/hierarchy"         // root/eng/prod
+	hierarchyWeights = "volcano.sh/hierarchy-weights" // 1/2/8
+	// hierarchyPrefix keeps queues that exist by being on a path apart from Queues.
+	hierarchyPrefix = "hierarchy-"
+)
+
+// descend has the queue where its annotations say: below root, or below a queue that they imply. Deeper trees are told.
+func descend(path, weights string, spec *queueSpec, out *dialect.Object, w dialect.World) {
+	names, texts := strings.Split(path, "/"), strings.Split(weights, "/")
+	var each []int32
+	for _, text := range texts {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > maxWeight {
+			break
+		}
+		each = append(each, int32(n))
+	}
+	q := out.Queue
+	switch {
+	case spec.Parent != "":
+		out.Unread = append(out.Unread, "annotation "+hierarchyKey+" (spec.parent counts)")
+	case names[0] != rootQueue || len(names) < 2 || len(names) > 3 || len(each) != len(names) || slices.Contains(names, ""):
+		out.Unread = append(out.Unread, fmt.Sprintf("annotation %s (want root and one or two names, and as many whole weights from 1 to %d)", hierarchyKey, maxWeight))
+	case len(names) == 3:
+		above := &v1alpha1.BerthQueue{ObjectMeta: metav1.ObjectMeta{Name: hierarchyPrefix + names[1]}}
+		above.Spec.Weight, above.Spec.Parent = each[1], q.Spec.Parent
+		out.Implies, q.Spec.Parent, q.Spec.Weight = above, above.Name, each[2]
+		if problems := validation.IsDNS1123Label(above.Name); len(problems) > 0 {
+			out.Problem = "annotation " + hierarchyKey + ": " + problems[0]
+		}
+	default:
+		q.Spec.Weight = each[1]
+	}
 }
 
 // rootResources are root's with as much quota as the queues right below it have together, unless it may not have so much. In Volcano
