@@ -337,14 +337,14 @@ func startWhyCluster(t *testing.T) *whyCluster {
 	return startClusterOf(t, fleet)
 }
 
-// startClusterOf starts a cluster with a fleet file or preset.
-func startClusterOf(t *testing.T, fleet string) *whyCluster {
+// startClusterOf starts a cluster with a fleet file or preset, and more arguments of berth up.
+func startClusterOf(t *testing.T, fleet string, more ...string) *whyCluster {
 	t.Helper()
 	dir := t.TempDir()
 	home := filepath.Join(dir, "clusters")
 	t.Cleanup(func() { stopAll(home) })
 	c := &whyCluster{env: append(os.Environ(), "BERTH_HOME="+home, "HOME="+dir, "PATH="+commandsIn(t, dir)+":"+os.Getenv("PATH"))}
-	cmd := exec.Command("berth", "up", "--detach", "--ephemeral", "--fleet", fleet)
+	cmd := exec.Command("berth", append([]string{"up", "--detach", "--ephemeral", "--fleet", fleet}, more...)...)
 	cmd.Env = c.env
 	out, err := cmd.CombinedOutput()
 	if err != nil {
