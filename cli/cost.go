@@ -174,6 +174,9 @@ func (o *costOptions) decisions() (dir string, running bool, err error) {
 	if err != nil {
 		return "", false, err
 	}
+	if at.partly {
+		return "", false, errClosedLog
+	}
 	if at.decisions == "" {
 		return "", false, fmt.Errorf("the decision log of %s is not on this machine: copy its folder, and give that", at.title)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -163,5 +164,31 @@ func TestPagePast(t *testing.T) {
 	}
 	if _, _, err := q.Cost(t.Context(), "shoe size", now.Add(-time.Hour), now); err == nil || !strings.Contains(err.Error(), `"shoe size"`) {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestLogIsForWhoMaySeeAll keeps everybody's work from who may see a part of it.
+func TestLogIsForWhoMaySeeAll(t *testing.T) {
+	v, cfg, dir := &answer.Viewer{Namespace: "a"}, &rest.Config{Host: "http://127.0.0.1:1"}, t.TempDir()
+	if c := clusterOf(v, answer.Rights{Nodes: true, Pods: true}, cfg, "", dir); c.decisions != dir || c.partly {
+		t.Errorf("closed to who may see all: %+v", c)
+	}
+	o := &uiOptions{streams: quiet}
+	for _, r := range []answer.Rights{{}, {Nodes: true, Workloads: true, PodsHere: true}, {Pods: true}} {
+		if o.found = clusterOf(v, r, cfg, "", dir); o.found.decisions != "" || o.found.config.WrapTransport == nil {
+			t.Errorf("%+v: %+v", r, o.found)
+		}
+	}
+	q := &uiQuestions{o: o}
+	now := time.Now()
+	for what, ask := range map[string]func() error{
+		"cost":     func() error { _, _, err := q.Cost(t.Context(), "queue", now.Add(-time.Hour), now); return err },
+		"past":     func() error { _, _, err := q.Past(t.Context(), now.Add(-time.Hour), now, 10); return err },
+		"moments":  func() error { _, err := q.Moments(t.Context(), now); return err },
+		"happened": func() error { _, err := q.Happened(t.Context(), now, now); return err },
+	} {
+		if err := ask(); err == nil || !strings.Contains(err.Error(), "for those who may list nodes") {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }

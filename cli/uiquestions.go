@@ -211,6 +211,9 @@ func (q *uiQuestions) Capacity(ctx context.Context, by string) (any, []byte, err
 
 // Cost is `berth cost --by BY --since FROM --until TO`.
 func (q *uiQuestions) Cost(ctx context.Context, by string, from, to time.Time) (any, []byte, error) {
+	if at, err := q.o.choose(); err == nil && at.partly {
+		return nil, nil, errClosedLog
+	}
 	var text bytes.Buffer
 	o := &costOptions{
 		reading: q.reading(), by: by, since: from.UTC().Format(time.RFC3339Nano), until: to.UTC().Format(time.RFC3339Nano), output: "csv",
@@ -230,6 +233,9 @@ func (q *uiQuestions) Cost(ctx context.Context, by string, from, to time.Time) (
 	return v, text.Bytes(), nil
 }
 
+// errClosedLog is told to viewers who may see a part of the cluster.
+var errClosedLog = errors.New("the decision log tells of everybody's work: it is for those who may list nodes and the pods of all namespaces")
+
 // log is the decision log of the cluster. Only a cluster of this machine has one that can be read.
 func (q *uiQuestions) log() (*record.Log, error) {
 	at, err := q.o.choose()
@@ -237,7 +243,7 @@ func (q *uiQuestions) log() (*record.Log, error) {
 		return nil, err
 	}
 	if at.partly {
-		return nil, errors.New("the decision log tells of everybody's work: it is for those who may list nodes and the pods of all namespaces")
+		return nil, errClosedLog
 	}
 	if at.decisions == "" {
 		return nil, errors.New("the decision log of this cluster is not on this machine: the page shows what it has seen itself")

@@ -16,11 +16,17 @@ func sharedPage(cfg *rest.Config, title, decisions string, log *slog.Logger) (*w
 	questions := func(v *answer.Viewer, r answer.Rights) web.Questions {
 		o := &uiOptions{streams: quiet}
 		o.program, o.small = "kubectl berth", true
-		o.found = &cluster{
-			config: v.Limit(cfg), namespace: cmp.Or(v.Namespace, "default"), kubectl: "kubectl", portable: "kubectl",
-			title: title, decisions: decisions, partly: !r.Nodes || !r.Pods,
-		}
+		o.found = clusterOf(v, r, cfg, title, decisions)
 		return &uiQuestions{o: o}
 	}
 	return web.NewShared(web.SharedOptions{Config: cfg, Questions: questions, Cluster: title, Version: Version, Log: log})
+}
+
+// clusterOf is the cluster as a viewer may read it. The decision log names everybody's work and where it ran.
+func clusterOf(v *answer.Viewer, r answer.Rights, cfg *rest.Config, title, decisions string) *cluster {
+	out := &cluster{config: v.Limit(cfg), namespace: cmp.Or(v.Namespace, "default"), kubectl: "kubectl", portable: "kubectl", title: title}
+	if out.partly = !r.Nodes || !r.Pods; !out.partly {
+		out.decisions = decisions
+	}
+	return out
 }

@@ -5,6 +5,8 @@
 // changes is sent the whole table again: nothing is buffered for anybody.
 //
 // It answers no question itself. The command line gives it Questions, which are the functions behind `berth why`,
-// `berth queue`, `berth check` and `berth capacity`. Everything is read with the rights of one kubeconfig, and only who
-// had the link may ask (guard). It changes nothing.
+// `berth queue`, `berth check` and `berth capacity`. It changes nothing.
+//
+// A Server reads everything with the rights of one kubeconfig, and only who had the link may ask (guard). A Shared is for
+// everybody whom an API server lets through: each viewer is sent what their own rights there let them see (ADR 105).
 package web
