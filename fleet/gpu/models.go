@@ -42,17 +42,25 @@ func Models() []Model {
 // GFD label. Case does not matter, nor whether words are joined by spaces, dashes or
 // underscores.
 func Lookup(name string) (Model, bool) {
-	key := fold(name)
-	if key == "" {
+	i, ok := called[fold(name)]
+	if !ok {
 		return Model{}, false
 	}
-	for _, e := range catalog {
-		if e.called(key) {
-			return e.Model, true
+	return catalog[i].Model, true
+}
+
+// called are the places in the catalog, by every name of a model. A fleet asks several times for every node.
+var called = func() map[string]int {
+	out := make(map[string]int)
+	for i, e := range catalog {
+		for _, name := range append([]string{fold(e.Name), fold(e.Product)}, e.aliases...) {
+			if _, taken := out[name]; !taken && name != "" {
+				out[name] = i
+			}
 		}
 	}
-	return Model{}, false
-}
+	return out
+}()
 
 // entry is a model with the other short names people write for it.
 type entry struct {
@@ -60,17 +68,12 @@ type entry struct {
 	aliases []string
 }
 
-func (e entry) called(key string) bool {
-	if key == fold(e.Name) || key == fold(e.Product) {
-		return true
-	}
-	return slices.Contains(e.aliases, key)
-}
-
 // fold brings spellings of one name together: "NVIDIA H100 PCIe" and "nvidia-h100-pcie".
 func fold(s string) string {
-	return strings.NewReplacer(" ", "-", "_", "-").Replace(strings.ToLower(strings.TrimSpace(s)))
+	return dashes.Replace(strings.ToLower(strings.TrimSpace(s)))
 }
+
+var dashes = strings.NewReplacer(" ", "-", "_", "-")
 
 // Architecture is the family as NVML spells it: "ada-lovelace" is "Ada Lovelace".
 func (m Model) Architecture() string {
