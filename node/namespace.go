@@ -169,15 +169,16 @@ func makeGroup(name string) error {
 	return nil
 }
 
-// removeGroup removes the control group and those below it. Their processes have ended.
+// removeGroup removes the control group and those below it from all hierarchies, also those in which a runtime made it. Their
+// processes have ended.
 func removeGroup(name string) error {
-	all, err := hierarchies()
+	all, err := filepath.Glob(filepath.Join(cgroups, "*", name))
 	if err != nil {
 		return err
 	}
 	var failed error
-	for _, h := range all {
-		failed = errors.Join(failed, removeFolders(filepath.Join(h, name)))
+	for _, folder := range append(all, filepath.Join(cgroups, name)) {
+		failed = errors.Join(failed, removeFolders(folder))
 	}
 	return failed
 }
