@@ -12,6 +12,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/capacity"
@@ -234,7 +235,7 @@ func (q *uiQuestions) Cost(ctx context.Context, by string, from, to time.Time) (
 }
 
 // errClosedLog is told to viewers who may see a part of the cluster.
-var errClosedLog = errors.New("the decision log tells of everybody's work: it is for those who may list nodes and the pods of all namespaces")
+var errClosedLog = apierrors.NewForbidden(schema.GroupResource{Resource: "decisions"}, "", errors.New("the log tells of everybody's work: it is for those who may list nodes and the pods of all namespaces"))
 
 // log is the decision log of the cluster. Only a cluster of this machine has one that can be read.
 func (q *uiQuestions) log() (*record.Log, error) {

@@ -353,7 +353,7 @@ func TestTheRightsInTheDocumentation(t *testing.T) {
 		groups[k.Group] = true
 	}
 	for _, k := range []of{ // built-in kinds that are read beside the table
-		{"scheduling.k8s.io", "workloads"}, {"resource.k8s.io", "devicetaintrules"}, {"storage.k8s.io", "csidrivers"},
+		{"scheduling.k8s.io", "workloads"}, {"storage.k8s.io", "csidrivers"},
 		{"storage.k8s.io", "csistoragecapacities"}, {"storage.k8s.io", "volumeattachments"}, {"storage.k8s.io", "volumeattributesclasses"},
 	} {
 		known[k] = true

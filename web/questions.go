@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/berth-dev/berth/capacity/bill"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/kube/answer"
@@ -125,8 +127,11 @@ func (b badQuestion) Error() string { return string(b) }
 
 func (s *desk) fail(w http.ResponseWriter, err error) {
 	code := http.StatusBadGateway
-	if errors.As(err, new(badQuestion)) {
+	switch {
+	case errors.As(err, new(badQuestion)):
 		code = http.StatusBadRequest
+	case apierrors.IsForbidden(err):
+		code = http.StatusForbidden
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
