@@ -128,25 +128,30 @@ func (w *world) partsCount(p engine.Pod) (sum int64) {
 	}
 	by, at := w.countsBy(w.gang[p.Gang].Queue), w.at[p.Key]
 	for i := range p.Part.Cards {
-		memory := p.Part.Share
-		if p.Part.Memory > 0 {
-			memory = 1000
-			if card := w.card(at, i); card > 0 {
-				memory = min(1000, p.Part.Memory*1000/card)
-			}
-		}
-		compute := cmp.Or(p.Part.Compute, memory)
-		switch {
-		case p.Part.Compute == 1000:
-			memory = 1000
-		case by == "compute":
-			memory = compute
-		case by != "memory":
-			memory = max(memory, compute)
-		}
-		sum += max(1, memory)
+		sum += partCount(p.Part, w.card(at, i), by)
 	}
 	return sum
+}
+
+// partCount is what a part of one GPU with so much memory, 0 where nobody knows, counts in thousandths.
+func partCount(p *engine.Part, card int64, by engine.PartsBy) int64 {
+	memory := p.Share
+	if p.Memory > 0 {
+		memory = 1000
+		if card > 0 {
+			memory = min(1000, p.Memory*1000/card)
+		}
+	}
+	compute := cmp.Or(p.Compute, memory)
+	switch {
+	case p.Compute == 1000:
+		memory = 1000
+	case by == "compute":
+		memory = compute
+	case by != "memory":
+		memory = max(memory, compute)
+	}
+	return max(1, memory)
 }
 
 // card is the memory of the i-th device of the spot; of the smallest that gives parts where nobody says which that is.
@@ -246,8 +251,13 @@ func (w *world) billOf(h engine.Hold) map[string]int64 {
 	}
 	out := map[string]int64{}
 	var charges []engine.Amount
+	by := w.countsBy(w.gang[h.Gang].Queue)
+	for _, c := range h.Cards {
+		if c.Part != nil {
+			charges = append(charges, engine.Amount{Resource: w.gpu, Value: partCount(c.Part, w.card(spot{h.Node, []string{c.ID}}, 0), by)})
+		}
+	}
 	for _, a := range h.Requests {
-		by := w.countsBy(w.gang[h.Gang].Queue)
 		charges = append(charges, engine.Amount{Resource: w.gpu, Value: a.Value * w.ofGPU(w.node[h.Node], a.Resource, by)})
 		if a.Resource != w.gpu {
 			charges = append(charges, a)
