@@ -28,14 +28,12 @@ func (d *devices) firstOf(m *member, claim string) (first *member, shared bool) 
 	first = m
 	//archtest:any-order the first is looked for
 	for _, o := range d.users[claim] {
-		if o == m || !o.waiting() {
+		if o == m || !o.waiting() || !sameGang(o, m) {
 			continue
 		}
-		if sameGang(o, m) {
-			shared = true
-			if compareMembers(o, first) < 0 && sameGang(first, m) {
-				first = o
-			}
+		shared = true
+		if compareMembers(o, first) < 0 {
+			first = o
 		}
 	}
 	if shared {
