@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -115,6 +116,35 @@ func TestFaultsShowAndHeal(t *testing.T) {
 			b.settle()
 			check("healed by itself", well)
 		})
+	}
+}
+
+// TestReplacedInTheSecondOfItsNode has machines replaced at once after their node came: the API server keeps both
+// times in whole seconds.
+func TestReplacedInTheSecondOfItsNode(t *testing.T) {
+	for _, bad := range []v1alpha1.FaultType{v1alpha1.FaultBootNeverRegisters, v1alpha1.FaultBootSlow, v1alpha1.FaultBootFails} {
+		for _, ago := range []time.Duration{0, time.Second} {
+			t.Run(fmt.Sprintf("%s/%s", bad, ago), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					b := newBed(t, false, []*v1alpha1.Pool{plainPool("p", 1)})
+					time.Sleep(time.Minute)
+					came := metav1.NewTime(time.Now().Add(time.Second - ago)) // an edit takes a second
+					b.edit("p-0", func(n *corev1.Node) { n.CreationTimestamp, n.Labels["old"] = came, "true" })
+					b.inject(v1alpha1.FaultSpec{Type: bad, Node: "p-0"})
+					time.Sleep(time.Hour)
+					switch {
+					case !b.gone("p-0") && b.get("p-0").Labels["old"] != "":
+						t.Error("the node of the machine that is gone stays")
+					case bad == v1alpha1.FaultBootNeverRegisters && !b.gone("p-0"):
+						t.Error("a machine that never registers has a node")
+					case bad == v1alpha1.FaultBootSlow && (b.gone("p-0") || !isReady(b.get("p-0"))):
+						t.Error("the slow machine never comes")
+					case bad == v1alpha1.FaultBootFails && (b.gone("p-0") || isReady(b.get("p-0"))):
+						t.Error("the machine that fails is to register and never to get ready")
+					}
+				})
+			})
+		}
 	}
 }
 

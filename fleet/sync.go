@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/fleet/fault"
 )
 
 // node is the Node as last seen; nil: there is none.
@@ -47,7 +48,7 @@ func (c *controller) syncNode(ctx context.Context, name string) error {
 	if node == nil {
 		return c.register(ctx, m, now)
 	}
-	if m.phase(now) == off && node.CreationTimestamp.Time.Before(e.Replaced) {
+	if m.phase(now) == off && outlived(node, e) {
 		return c.delete(ctx, node) // its machine is gone, and the new one has not come
 	}
 	switch v, next := reconcile(node, gives(m.wants()).with(e)); v {
@@ -58,6 +59,12 @@ func (c *controller) syncNode(ctx context.Context, name string) error {
 		return wrap(err, "update node %s", name)
 	}
 	return c.heartbeat(ctx, m, node, now)
+}
+
+// outlived says that the node is of the machine that a fault replaced. Both times are in whole seconds, and the new
+// machine is off for one at least: a node of the fault's own second is of the old one.
+func outlived(node *corev1.Node, e *fault.Effects) bool {
+	return e.NeverRegisters || !e.Replaced.IsZero() && !node.CreationTimestamp.Time.After(e.Replaced)
 }
 
 // syncByHand keeps alive a node that somebody made. It is never made here: once deleted, its machine goes too.
