@@ -59,10 +59,7 @@ func (r *referee) follow(ctx context.Context, client kubernetes.Interface) {
 	if err != nil {
 		return
 	}
-	r.pods, r.gone, r.cases = make(map[string]*corev1.Pod), nil, nil
-	for i := range list.Items {
-		r.pods[key(&list.Items[i])] = &list.Items[i]
-	}
+	r.begin(list.Items)
 	w, err := client.CoreV1().Pods("").Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
 	if err != nil {
 		return
@@ -82,6 +79,16 @@ func (r *referee) follow(ctx context.Context, client kubernetes.Interface) {
 			r.close(now)
 		case <-ctx.Done():
 			return
+		}
+	}
+}
+
+// begin takes in the pods that there are, and forgets what was. Those that are over have left their nodes.
+func (r *referee) begin(pods []corev1.Pod) {
+	r.pods, r.gone, r.cases = make(map[string]*corev1.Pod), nil, nil
+	for i := range pods {
+		if p := &pods[i]; !over(p) {
+			r.pods[key(p)] = p
 		}
 	}
 }

@@ -53,6 +53,18 @@ func TestReferee(t *testing.T) {
 		{"beside one that keeps apart", func(c *court) { c.bind("a", "apart", "1", "n0"); c.bind("a", "", "2", "n0") }, 1},
 		{"another workload", func(c *court) { c.bind("a", "apart", "1", "n0"); c.bind("b", "apart", "2", "n0") }, 0},
 		{"after it is gone", func(c *court) { c.bind("a", "apart", "1", "n0"); c.end("1"); c.bind("a", "apart", "2", "n0") }, 0},
+		{"after it failed, and the watch was cut", func(c *court) {
+			c.bind("a", "apart", "1", "n0")
+			p := *c.pods[namespace+"/1"]
+			p.Status.Phase = corev1.PodFailed
+			c.begin([]corev1.Pod{p})
+			c.bind("a", "apart", "2", "n0")
+		}, 0},
+		{"beside one that runs, and the watch was cut", func(c *court) {
+			c.bind("a", "apart", "1", "n0")
+			c.begin([]corev1.Pod{*c.pods[namespace+"/1"]})
+			c.bind("a", "apart", "2", "n0")
+		}, 1},
 		{"aloof from one that is loud", func(c *court) { c.bind("a", "loud", "1", "n0"); c.bind("b", "aloof", "2", "n0") }, 1},
 		{"loud beside one that is aloof", func(c *court) { c.bind("a", "aloof", "1", "n0"); c.bind("b", "loud", "2", "n0") }, 1},
 		{"loud where nobody is aloof", func(c *court) {
