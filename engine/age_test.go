@@ -119,6 +119,26 @@ func TestWhoWaitsBehindTheHead(t *testing.T) {
 	}
 }
 
+// A head whose start nobody can tell wakes the scheduler when it is old enough, whether or not it is among the first in
+// line: from then on those after it wait behind it.
+func TestWakesWhenTheHeadIsOldEnough(t *testing.T) {
+	for _, heads := range []int{0, 1, -1} {
+		queue := engine.Queue{Name: "q", Version: 1, Quota: engine.Resources{{Resource: gpu, Value: 8}}}
+		x := newSimulation(t, engine.Snapshot{Nodes: eights(1), Queues: []engine.Queue{queue}}, engine.Config{Heads: heads})
+		x.submit(&job{key: "run", gpus: 4, firm: true, true: hours(99)})
+		x.settle()
+		x.submit(&job{key: "head", queue: "q", gpus: 8, firm: true, true: time.Hour})
+		x.settle()
+		old, at := noon.Add(time.Hour), x.plan.WakeAt
+		for !at.IsZero() && at.Before(old) {
+			at = x.s.Plan(at).WakeAt
+		}
+		if !at.Equal(old) {
+			t.Errorf("%d heads: wakes at %v", heads, at)
+		}
+	}
+}
+
 // Whoever could ever run starts within a time that does not depend on how many come after it: once it is old enough, as
 // soon as what ran then is over, for it and for each that waited before it.
 func TestNobodyStarves(t *testing.T) {

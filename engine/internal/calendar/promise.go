@@ -76,6 +76,7 @@ func (c *Calendar) Promise(g *cluster.Gang, t cluster.Turn, gates []why.Gate, mu
 	default:
 		c.drop(old)
 	}
+	c.WakeAged(t)
 	return false
 }
 
