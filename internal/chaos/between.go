@@ -13,7 +13,8 @@ import (
 )
 
 // slack is how long before and after a binding pods come and go that whoever decided on it may have counted otherwise: what is
-// decided together is bound one by one, and a pod that has just gone was there when it was decided.
+// decided together is bound one by one, a pod that has just gone was there when it was decided, and one whose node was
+// deleted and made again was not.
 const slack = 3 * time.Second
 
 // referee judges every binding that it sees by the required rules between pods: those of the pod, and those of the pods
@@ -39,7 +40,7 @@ type suit struct {
 	pod   *corev1.Pod
 	c     *corev1.TopologySpreadConstraint
 	there []*corev1.Pod // when it was bound, the pod itself not among them
-	left  []*corev1.Pod // shortly before
+	left  []*corev1.Pod // gone shortly before, or on a node that has just come back
 	after []*corev1.Pod // bound since
 	ends  time.Time
 }
@@ -126,9 +127,9 @@ func (r *referee) on(without *corev1.Pod) []*corev1.Pod {
 
 // bound judges a pod that has just got its node.
 func (r *referee) bound(p *corev1.Pod, now time.Time) {
-	where := make(map[string]map[string]string)
+	where, came := make(map[string]map[string]string), make(map[string]bool)
 	for _, n := range r.nodes() {
-		where[n.Name] = n.Labels
+		where[n.Name], came[n.Name] = n.Labels, now.Sub(n.CreationTimestamp.Time) < slack+time.Second
 	}
 	if where[p.Spec.NodeName] == nil {
 		return // the node is gone, and so is the pod soon
@@ -151,7 +152,14 @@ func (r *referee) bound(p *corev1.Pod, now time.Time) {
 		if c.WhenUnsatisfiable != corev1.DoNotSchedule || skew(p, c, there, where) <= int(c.MaxSkew) {
 			continue
 		}
-		s := &suit{pod: p, c: c, there: there, ends: now.Add(slack)}
+		s := &suit{pod: p, c: c, ends: now.Add(slack)}
+		for _, q := range there {
+			if came[q.Spec.NodeName] {
+				s.left = append(s.left, q)
+			} else {
+				s.there = append(s.there, q)
+			}
+		}
 		for _, d := range r.gone {
 			if now.Sub(d.at) < slack {
 				s.left = append(s.left, d.pod)

@@ -91,6 +91,11 @@ func TestReferee(t *testing.T) {
 			c.end("2")
 			c.bind("a", "spread", "3", "n1")
 		}, 0},
+		{"spread while a node was gone", func(c *court) {
+			c.bind("a", "spread", "1", "n0")
+			c.nodes()[0].CreationTimestamp = metav1.NewTime(c.now) // it is back
+			c.bind("a", "spread", "2", "n1")
+		}, 0},
 		{"not spread for long", func(c *court) {
 			c.bind("a", "spread", "1", "n0")
 			c.bind("a", "spread", "2", "n2")
