@@ -31,8 +31,9 @@ type Follower struct {
 	past  Past
 }
 
-// Follow begins a Past of so many parts, at least one, between two times.
+// Follow begins a Past of so many parts, at least one, between two times; of fewer where there is no time for them.
 func Follow(from, to time.Time, parts int) *Follower {
+	parts = int(max(1, min(int64(parts), int64(to.Sub(from)))))
 	f := &Follower{book: New(Options{From: from, To: to})}
 	f.book.waits = []int64{}
 	for i := 1; i <= parts; i++ {

@@ -2,6 +2,7 @@ package bill_test
 
 import (
 	"testing"
+	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 
@@ -40,6 +41,18 @@ func TestPast(t *testing.T) {
 }
 
 // TestDifference is between two moments of one history.
+// TestPastOfNoTime asks for parts of a span that is too short for them.
+func TestPastOfNoTime(t *testing.T) {
+	for _, span := range []time.Duration{-time.Hour, 0, 3} {
+		f := bill.Follow(noon, noon.Add(span), 12)
+		f.Add(bill.Step{Now: noon, Fresh: true})
+		points := f.Close(noon.Add(time.Hour)).Points
+		if want := int(max(1, span)); len(points) != want {
+			t.Errorf("%v: %d parts, want %d", span, len(points), want)
+		}
+	}
+}
+
 func TestDifference(t *testing.T) {
 	b := bill.New(bill.Options{})
 	b.Add(bill.Step{Now: after(0), Fresh: true, Changes: []engine.Change{

@@ -254,11 +254,15 @@ func (p *pool) nextIndex() int {
 // left is how many machines of the pool can be had in the zone from the source, as far as is known.
 func (d *decider) left(p *pool, zone string, from Source) int {
 	room := p.Max - p.count
+	var out time.Time // until the last of its stockouts is over
 	for i := range d.w.Stockouts {
-		if s := &d.w.Stockouts[i]; s.stops(p.Name, zone, from, d.w.Now) {
-			d.wake(s.Until)
-			return 0
+		if s := &d.w.Stockouts[i]; s.stops(p.Name, zone, from, d.w.Now) && s.Until.After(out) {
+			out = s.Until
 		}
+	}
+	if !out.IsZero() {
+		d.wake(out)
+		return 0
 	}
 	if from.Capacity != Reserved {
 		return max(0, room)
