@@ -879,7 +879,8 @@ func (w *soakWorld) checkGangs(plan engine.Plan) {
 	for _, e := range plan.Evictions {
 		job := w.pods[e.Pod].job
 		if job.gang != nil && job.gang.Whole && slices.Contains([]engine.EvictionCause{engine.Preempted, engine.Reclaimed}, e.Cause) {
-			if left := w.staying(job); left > 0 && w.refusals(job) == 0 {
+			// members that waited may start anew with it
+			if left := w.staying(job) - begun(plan, job); left > 0 && w.refusals(job) == 0 {
 				w.fail("torn", "%s is evicted (%s), its gang is disrupted whole, and %d members stay", e.Pod, e.Cause, left)
 			}
 		}
@@ -898,6 +899,16 @@ func (w *soakWorld) refusals(job *soakJob) int {
 	for _, key := range job.pods {
 		if e, ok := w.evictions[key]; ok && e.Refused && w.pods[key] != nil && e.UID == w.pods[key].UID {
 			n++
+		}
+	}
+	return n
+}
+
+// begun is how many members of the job the plan starts.
+func begun(plan engine.Plan, job *soakJob) (n int) {
+	for _, s := range plan.Starts {
+		if s.Gang == job.key {
+			n += len(s.Placements)
 		}
 	}
 	return n

@@ -161,10 +161,20 @@ func (w *world) whole(t *rapid.T, d launch.Decisions) {
 			}
 		}
 	}
+	users := make(map[string]string) // of machines that another starts with than they were launched for
+	for _, x := range d.Of(launch.Keep) {
+		if x.Code == launch.ForGang {
+			users[x.Machine] = x.For
+		}
+	}
 	launched := make(map[string]int)
 	for _, m := range w.Machines {
 		if m.State == launch.Launching {
-			launched[m.For]++
+			whom := m.For
+			if user := users[m.Name]; user != "" {
+				whom = user
+			}
+			launched[whom]++
 		}
 	}
 	for gang, n := range launched {
