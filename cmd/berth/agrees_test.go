@@ -102,7 +102,7 @@ func (p *page) others() []question {
 			for _, v := range of {
 				out = append(out, v)
 			}
-			return map[string]any{"items": out}
+			return map[string]any{"items": out, "metadata": map[string]any{}} // as the command wraps them
 		}
 	}
 	return []question{
