@@ -245,20 +245,23 @@ func (x *cell) restore(ctx context.Context) error {
 }
 
 // putBack makes the live object equal to the one that was made, by an update or, where that is not allowed, by creating it
-// anew.
+// anew. Controllers write objects too: what they wrote in between is read again.
 func (x *cell) putBack(ctx context.Context, o object) error {
-	live, err := x.of(o.kind, o.space()).Get(ctx, o.name(), metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return x.create(ctx, o.kind, o.body)
+	for tries := 5; ; tries-- {
+		live, err := x.of(o.kind, o.space()).Get(ctx, o.name(), metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return x.create(ctx, o.kind, o.body)
+		}
+		if err != nil {
+			return err
+		}
+		if equal(fresh(live.Object).Object, fresh(o.body).Object) {
+			return nil
+		}
+		if _, err = x.write(ctx, o, live, o.body); !apierrors.IsConflict(err) || tries == 0 {
+			return err
+		}
 	}
-	if err != nil {
-		return err
-	}
-	if equal(fresh(live.Object).Object, fresh(o.body).Object) {
-		return nil
-	}
-	_, err = x.write(ctx, o, live, o.body)
-	return err
 }
 
 // write updates the live object to the body; where fields may not change, it is deleted and created. touched says whether

@@ -34,6 +34,9 @@ func (r *result) line() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%5d %-9s %s/%s %s: %s", r.index, r.result, strings.ToLower(r.kind.name), r.alias, r.path, r.change)
 	fmt.Fprintf(&b, " (%.0fs, settled in %.0f, asked by %.0f)", r.took.Seconds(), r.settled.Seconds(), r.asked.Seconds())
+	if r.lost != "" {
+		fmt.Fprintf(&b, "\n      the cell was replaced: %s", firstLine(r.lost))
+	}
 	if r.result != counted {
 		fmt.Fprintf(&b, "\n      %s", firstLine(r.why))
 		return b.String()

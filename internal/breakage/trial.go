@@ -51,6 +51,7 @@ type result struct {
 	findable bool // the old value is somewhere in the cluster
 	tried    []attempt
 	took     time.Duration
+	lost     string        // why the cell is not healthy again; "": it is
 	settled  time.Duration // until the outcome was clear
 	asked    time.Duration // until there was an answer
 }
@@ -324,9 +325,9 @@ func (m *measurement) work(ctx context.Context, x *cell, space string) error {
 		if !ok {
 			return nil
 		}
-		r, whole := m.try(ctx, x, c)
+		r := m.try(ctx, x, c)
 		m.add(r)
-		if whole {
+		if r.lost == "" {
 			continue
 		}
 		m.discard(ctx, x)
@@ -346,17 +347,19 @@ func (m *measurement) discard(ctx context.Context, x *cell) {
 	}
 }
 
-// try makes one mutation and undoes it. whole says whether the cell is healthy again.
-func (m *measurement) try(ctx context.Context, x *cell, c candidate) (r result, whole bool) {
+// try makes one mutation and undoes it.
+func (m *measurement) try(ctx context.Context, x *cell, c candidate) result {
 	t := &trial{m: m, cell: x, result: result{candidate: c, result: skipped}, rand: rand.New(rand.NewPCG(m.seed, uint64(c.index)+1))}
 	if !t.prepare(ctx) {
-		return t.result, true
+		return t.result
 	}
 	start := time.Now()
 	t.run(ctx)
-	whole = t.undo(ctx)
+	if err := t.undo(ctx); err != nil {
+		t.lost = err.Error()
+	}
 	t.took = time.Since(start)
-	return t.result, whole
+	return t.result
 }
 
 // trial is one mutation in one cell.
@@ -576,7 +579,7 @@ func (t *trial) tryFixes(ctx context.Context) {
 
 // again breaks the cell once more after a fix. It reports false where that does not succeed.
 func (t *trial) again(ctx context.Context) bool {
-	if !t.undo(ctx) || t.apply(ctx) != nil {
+	if t.undo(ctx) != nil || t.apply(ctx) != nil {
 		return false
 	}
 	s, err := t.show(ctx)
@@ -609,18 +612,18 @@ func (t *trial) tryFix(ctx context.Context, i int) attempt {
 	return a
 }
 
-// undo puts everything back and reports whether all is healthy.
-func (t *trial) undo(ctx context.Context) bool {
+// undo puts everything back. The error says what of the cell is not healthy then.
+func (t *trial) undo(ctx context.Context) error {
 	if !t.wrote {
-		return true
+		return nil
+	}
+	if err := t.putBackBroken(ctx); err != nil {
+		return fmt.Errorf("put %s back: %w", t.object, err)
 	}
 	if t.result.result == counted || t.result.result == skipped {
-		if err := t.putBackBroken(ctx); err != nil {
-			return false
-		}
-		return t.cell.restore(ctx) == nil
+		return t.cell.restore(ctx)
 	}
-	return t.putBackBroken(ctx) == nil && t.cell.recover(ctx, 40*time.Second) == nil
+	return t.cell.recover(ctx, 40*time.Second)
 }
 
 func (t *trial) putBackBroken(ctx context.Context) error {
