@@ -102,6 +102,9 @@ func Patched(f *facts.Facts, top facts.Object, ops []Op, before []facts.Change) 
 		if err != nil {
 			return nil, err
 		}
+		if err := rejected(n); err != nil {
+			return nil, err
+		}
 		if j, ok := n.(*batchv1.Job); ok {
 			j.Status = batchv1.JobStatus{}
 		}
@@ -118,6 +121,9 @@ func Patched(f *facts.Facts, top facts.Object, ops []Op, before []facts.Change) 
 		}
 		n, err := Patch(latest(p), "", ops)
 		if err != nil {
+			return nil, err
+		}
+		if err := rejected(n); err != nil {
 			return nil, err
 		}
 		fresh := n.(*corev1.Pod)

@@ -133,7 +133,15 @@ func noDomain(c *check.Case, b *check.Exclusion, s *place.Spread) check.Finding 
 		found.Owner = check.User
 		found.Message += fmt.Sprintf("; all have %s", key)
 	}
-	if key != "" {
+	twice := slices.ContainsFunc(c.Pod.Spec.TopologySpreadConstraints, func(o corev1.TopologySpreadConstraint) bool {
+		return o.TopologyKey == key && o.WhenUnsatisfiable == s.WhenUnsatisfiable
+	})
+	switch {
+	case key == "":
+	case twice: // the API server allows one of a kind
+		found.Edits = append([]edit.Edit{{Side: edit.Workload, Cost: 1, Text: fmt.Sprintf("take the spread over %s out: it is spread over %s already", s.TopologyKey, key),
+			Ops: []edit.Op{{Op: "remove", Path: at}}}}, found.Edits...)
+	default:
 		found.Edits = append([]edit.Edit{{Side: edit.Workload, Cost: 1, Text: fmt.Sprintf("spread over %s, which the nodes have, instead of %s", key, s.TopologyKey),
 			Ops: []edit.Op{{Op: "replace", Path: at + "/topologyKey", Value: key}}}}, found.Edits...)
 	}
