@@ -237,7 +237,7 @@ func (t *trial) undo(g *growth, pods []*corev1.Pod) bool {
 		Side: edit.Cluster, Cost: edit.CostConsent, Command: edit.PatchLine(g.of, "json", back),
 		Text: fmt.Sprintf("go back to %s of %s: %s is %s, and was %s", g.From, g.name(), c.Field(), now, before),
 	}
-	if g.Revision > 0 {
+	if g.Revision > 0 && !paused(g.of) {
 		r := facts.RefTo(g.of)
 		e.Command = fmt.Sprintf("kubectl rollout undo %s -n %s --to-revision=%d", r, r.Namespace, g.Revision)
 	}

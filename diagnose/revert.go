@@ -185,6 +185,12 @@ func (t *trial) peers(f *check.Finding) []edit.Edit {
 	return out
 }
 
+// paused says whether `kubectl rollout undo` refuses the object: it has its author resume it first, with the change.
+func paused(o facts.Object) bool {
+	d, ok := o.(*appsv1.Deployment)
+	return ok && d.Spec.Paused
+}
+
 // revert is one edit that takes changes of the version back.
 func (t *trial) revert(f *check.Finding, r *recalled, changes []history.Change) edit.Edit {
 	ref := facts.RefTo(r.of)
@@ -202,7 +208,7 @@ func (t *trial) revert(f *check.Finding, r *recalled, changes []history.Change) 
 		whole = append(whole, changes[i].Back())
 	}
 	e.Command = edit.PatchLine(r.of, "json", whole)
-	if r.Revision > 0 && len(changes) == len(r.Changes) {
+	if r.Revision > 0 && len(changes) == len(r.Changes) && !paused(r.of) {
 		e.Command = fmt.Sprintf("kubectl rollout undo %s -n %s --to-revision=%d", ref, ref.Namespace, r.Revision)
 	}
 	if t.makes(r.of) {
