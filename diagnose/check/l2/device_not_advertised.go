@@ -70,9 +70,11 @@ func nowhere(c *check.Case, f *check.Fit, name string) check.Finding {
 		Message: fmt.Sprintf("the pod asks for %s %s, and %s", why.Quantity(name, podspec.Requested(c.Pod, name)), name, advertisesNone(len(c.Nodes))),
 	}
 	if near, e, ok := place.Renamed(c, name); ok {
-		found.Layer, found.Owner, found.Edits = check.L3, check.User, []edit.Edit{e}
+		found.Owner, found.Edits = check.User, []edit.Edit{e}
 		found.Message += fmt.Sprintf("; nodes have %s", near)
 		found.Advice = fmt.Sprintf("Ask for %s, if that is what was meant.", near)
+	} else if size, ok := strings.CutPrefix(name, corev1.ResourceHugePagesPrefix); ok {
+		found.Advice = fmt.Sprintf("Set huge pages of %s aside on the nodes, at boot or with vm.nr_hugepages, and restart their kubelets, which count them once.", size)
 	}
 	return found
 }
