@@ -2,6 +2,7 @@ package l4
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
@@ -49,7 +50,12 @@ func notReady(c *check.Case, k *life.Container) (check.Finding, bool) {
 	if k.Init {
 		f.Message += ", so that the containers after it do not start"
 	}
-	if left > 0 {
+	switch e := p.Failed(c); {
+	case left > 0 && life.Hopeless(e) && ran > time.Minute:
+		f.Owner = check.User
+		f.Message = fmt.Sprintf("%s of pod %s runs since %s, and its %s asks for what waiting does not bring, though it allows %s more", k.Noun(), c.Pod.Name, wording.Minutes(ran), p, wording.Minutes(left))
+		f.Advice = "Correct what the probe asks: its path, port, scheme or command."
+	case left > 0:
 		f.Healthy = true
 		f.Message = fmt.Sprintf("%s of pod %s has %s left to answer its %s", k.Noun(), c.Pod.Name, wording.Minutes(left), p)
 	}

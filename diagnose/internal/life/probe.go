@@ -2,6 +2,7 @@ package life
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,6 +58,21 @@ func (p *Probe) Failed(c *check.Case) *corev1.Event {
 		}
 	}
 	return nil
+}
+
+// hopeless are words of a probe's failure that no waiting changes: the program answers and has no such page, does not let the
+// kubelet in, or speaks another protocol; what the probe runs is not in the image. A program that still loads refuses
+// connections, does not answer in time, or says 503 (400 in Triton).
+var hopeless = []string{
+	"statuscode: 401", "statuscode: 403", "statuscode: 404", "statuscode: 405", // pkg/probe/http of Kubernetes
+	"server gave http response to https client", "client sent an http request to an https server", "malformed http",
+	"executable file not found", "no such file or directory", "unknown service", // gRPC has no health service
+}
+
+// Hopeless says whether the failure does not pass by itself, however much time the probe allows.
+func Hopeless(e *corev1.Event) bool {
+	text := strings.ToLower(e.Message)
+	return slices.ContainsFunc(hopeless, func(words string) bool { return strings.Contains(text, words) })
 }
 
 // inContainer says whether the event can be about the container: it names that one, or none.
