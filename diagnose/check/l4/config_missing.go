@@ -56,7 +56,14 @@ func lacksConfig(c *check.Case, m missing, who string, e facts.Evidence) check.F
 		}
 		return f
 	}
-	return check.Finding{
+	if by, advice := givenBy(c, m); by != "" {
+		return check.Finding{
+			Owner:    check.Platform,
+			Message:  fmt.Sprintf("%s of pod %s refers to %s, which does not exist in namespace %s; %s", who, c.Pod.Name, m, c.Pod.Namespace, by),
+			Evidence: []facts.Evidence{e}, Advice: advice,
+		}
+	}
+	f := check.Finding{
 		Message:  fmt.Sprintf("%s of pod %s refers to %s, which does not exist in namespace %s", who, c.Pod.Name, m, c.Pod.Namespace),
 		Evidence: []facts.Evidence{e}, Stays: m.named,
 		Edits: []edit.Edit{{
@@ -64,4 +71,9 @@ func lacksConfig(c *check.Case, m missing, who string, e facts.Evidence) check.F
 			Assumes: "you put the real values in", Outcome: "the kubelet tries again within two minutes, and the containers start",
 		}},
 	}
+	if e, other, user := used(c, m); other != "" {
+		f.Message += fmt.Sprintf("; pod %s uses %s %s, which does", user, m.kind, other)
+		f.Edits = append([]edit.Edit{e}, f.Edits...)
+	}
+	return f
 }

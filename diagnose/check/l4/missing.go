@@ -1,18 +1,23 @@
 package l4
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/life"
+	"github.com/berth-dev/berth/diagnose/internal/place"
 )
 
 // missing is a ConfigMap or Secret, or a key in one, that a pod refers to and that does not exist.
@@ -161,4 +166,118 @@ func isToMake(u *unstructured.Unstructured, name string) bool {
 		}
 	}
 	return u.GetName() == name && strings.Contains(u.GetKind(), "Secret")
+}
+
+// givenBy says who gives pods the missing object where their author does not: the control plane has one in every namespace, and
+// what changes pods when they are created has them refer to its own. "": the author names it.
+func givenBy(c *check.Case, m missing) (by, advice string) {
+	if m.kind == "ConfigMap" && m.name == "kube-root-ca.crt" { // pkg/controller/certificates/rootcacertpublisher of Kubernetes
+		return "kube-controller-manager keeps it in every namespace, and the pod's token needs it",
+			"Look at kube-controller-manager: its root-ca-cert-publisher does not run, or has no --root-ca-file. One that is made by hand lacks the certificate."
+	}
+	t := facts.TemplateOf(c.Owner())
+	if t == nil || !c.Exists {
+		return "", ""
+	}
+	if b, err := json.Marshal(t); err != nil || strings.Contains(string(b), fmt.Sprintf("%q", m.name)) {
+		return "", ""
+	}
+	return fmt.Sprintf("the template of %s does not name it: something added it to the pod when it was created", facts.RefTo(c.Owner())),
+		"Ask who runs the webhook that changes pods in this namespace: what it has them refer to has to be there."
+}
+
+// reference is a place in a pod that names a ConfigMap or a Secret, and the keys that it takes from it; none: all of them.
+type reference struct {
+	kind, name string
+	keys       []string
+	at         string // a JSON pointer to the name
+}
+
+// references are all of the pod but those of optional things.
+func references(p *corev1.Pod) (out []reference) {
+	add := func(kind, name, at string, optional *bool, keys ...string) {
+		if !ptr.Deref(optional, false) {
+			out = append(out, reference{kind, name, keys, at})
+		}
+	}
+	for _, k := range life.ContainersOf(p) {
+		for i, e := range k.Env {
+			if e.ValueFrom == nil {
+				continue
+			}
+			if r := e.ValueFrom.ConfigMapKeyRef; r != nil {
+				add("ConfigMap", r.Name, k.Path("env", strconv.Itoa(i), "valueFrom", "configMapKeyRef", "name"), r.Optional, r.Key)
+			}
+			if r := e.ValueFrom.SecretKeyRef; r != nil {
+				add("Secret", r.Name, k.Path("env", strconv.Itoa(i), "valueFrom", "secretKeyRef", "name"), r.Optional, r.Key)
+			}
+		}
+		for i, e := range k.EnvFrom {
+			if r := e.ConfigMapRef; r != nil {
+				add("ConfigMap", r.Name, k.Path("envFrom", strconv.Itoa(i), "configMapRef", "name"), r.Optional)
+			}
+			if r := e.SecretRef; r != nil {
+				add("Secret", r.Name, k.Path("envFrom", strconv.Itoa(i), "secretRef", "name"), r.Optional)
+			}
+		}
+	}
+	for i, v := range p.Spec.Volumes {
+		var keys []string
+		switch {
+		case v.ConfigMap != nil:
+			for _, item := range v.ConfigMap.Items {
+				keys = append(keys, item.Key)
+			}
+			add("ConfigMap", v.ConfigMap.Name, edit.Pointer("spec", "volumes", strconv.Itoa(i), "configMap", "name"), v.ConfigMap.Optional, keys...)
+		case v.Secret != nil:
+			for _, item := range v.Secret.Items {
+				keys = append(keys, item.Key)
+			}
+			add("Secret", v.Secret.SecretName, edit.Pointer("spec", "volumes", strconv.Itoa(i), "secret", "secretName"), v.Secret.Optional, keys...)
+		}
+	}
+	return out
+}
+
+// used is the edit that names what a running pod of the namespace uses in place of what is missing: it exists. It is meant for
+// sure where the two are written nearly alike, and probably where pods use nothing else of the kind. "" for none.
+func used(c *check.Case, m missing) (e edit.Edit, other, user string) {
+	if m.key != "" {
+		return e, "", ""
+	}
+	names, keys := make(map[string]string), make(map[string][]string)
+	for _, p := range c.Pods {
+		if p.Namespace != c.Pod.Namespace || p.Name == c.Pod.Name || facts.StateOf(p) != facts.Running || facts.Unsettled(p) {
+			continue
+		}
+		for _, r := range references(p) {
+			if r.kind == m.kind && r.name != m.name {
+				names[r.name], keys[r.name] = p.Name, append(keys[r.name], r.keys...)
+			}
+		}
+	}
+	sorted := slices.Sorted(maps.Keys(names))
+	at := slices.IndexFunc(sorted, func(name string) bool { return place.Misspelt(m.name, name) })
+	if at < 0 && len(sorted) == 1 {
+		at, e.Assumes = 0, "that is the one that was meant"
+	}
+	if at < 0 {
+		return e, "", ""
+	}
+	other = sorted[at]
+	for _, r := range references(c.Pod) {
+		if r.kind != m.kind || r.name != m.name {
+			continue
+		}
+		if slices.ContainsFunc(r.keys, func(key string) bool { return !slices.Contains(keys[other], key) }) {
+			return edit.Edit{}, "", "" // nobody shows that it has the key
+		}
+		e.Ops = append(e.Ops, edit.Op{Op: "replace", Path: r.at, Value: other})
+	}
+	if len(e.Ops) == 0 {
+		return edit.Edit{}, "", ""
+	}
+	e.Side, e.Cost = edit.Workload, edit.CostWord
+	e.Text = fmt.Sprintf("refer to %s %s, which pod %s uses, in place of %s", m.kind, other, names[other], m.name)
+	return e, other, names[other]
 }
