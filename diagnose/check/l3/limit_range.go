@@ -2,6 +2,7 @@ package l3
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -100,7 +101,9 @@ func (b *bounds) crossed(at *life.Container, who string, requests, limits corev1
 		ratio := b.MaxLimitRequestRatio[name]
 		request, limit := requests[name], limits[name]
 		if request.IsZero() || limit.IsZero() || limit.AsApproximateFloat64() > request.AsApproximateFloat64()*ratio.AsApproximateFloat64() {
-			out = append(out, b.finding("maxLimitRequestRatio", name, ratio, fmt.Sprintf("allows a %s limit of %s times the request, and %s has limit %s and request %s", name, &ratio, who, &limit, &request)))
+			f := b.finding("maxLimitRequestRatio", name, ratio, fmt.Sprintf("allows a %s limit of %s times the request, and %s has limit %s and request %s", name, &ratio, who, &limit, &request))
+			f.Edits = b.nearer(at, name, limit, ratio)
+			out = append(out, f)
 		}
 	}
 	return out
@@ -126,6 +129,17 @@ func (b *bounds) lower(at *life.Container, name corev1.ResourceName, to resource
 		}
 	}
 	return nil
+}
+
+// nearer has the container request so much of its limit as the ratio wants.
+func (b *bounds) nearer(at *life.Container, name corev1.ResourceName, limit, ratio resource.Quantity) []edit.Edit {
+	times := ratio.AsApproximateFloat64()
+	if at == nil || limit.IsZero() || times <= 0 {
+		return nil
+	}
+	least := podspec.Quantity(string(name), int64(math.Ceil(float64(podspec.Amount(string(name), limit))/times)))
+	return []edit.Edit{{Side: edit.Workload, Cost: edit.CostSmall, Text: fmt.Sprintf("request %s %s in %s", &least, name, at.Noun()),
+		Ops: []edit.Op{{Op: "replace", Path: at.Path("resources", "requests", string(name)), Value: least.String()}}}}
 }
 
 // moved changes the LimitRange so that it lets the pod in.

@@ -2,7 +2,9 @@ package l3
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
@@ -163,6 +166,7 @@ func overResourceQuota(c *check.Case, q *corev1.ResourceQuota, p *corev1.Pod) *c
 		f.Evidence = append(f.Evidence,
 			facts.Evidence{Object: facts.RefTo(q).In(), Field: fmt.Sprintf("status.hard[%q]", key), Value: hard.String()},
 			facts.Evidence{Object: facts.RefTo(q).In(), Field: fmt.Sprintf("status.used[%q]", key), Value: used.String()})
+		f.Evidence = append(f.Evidence, quotaAsked(c, p, key)...)
 		f.Edits = append(f.Edits, quotaLess(c, q, key, p)...)
 	}
 	if len(over) == 0 {
@@ -256,10 +260,90 @@ func quotaSilent(c *check.Case, q *corev1.ResourceQuota, p *corev1.Pod) *check.F
 					Ops: limiting(c, &at, name, request),
 				}}
 			}
+			noDefault(c, f, &at, name, limits)
 			return f
 		}
 	}
 	return nil
+}
+
+// noDefault looks for the default that a LimitRange gave and gives no more: a quota that counts what no container says goes with
+// one. Pods of the same template, or others of the namespace, were let in then, and whoever has quotas and LimitRanges has to act.
+func noDefault(c *check.Case, f *check.Finding, at *life.Container, name corev1.ResourceName, limits bool) {
+	if limits {
+		return
+	}
+	var idle *corev1.LimitRange // one that is there and limits nothing
+	for _, l := range place.LimitRanges(c.Facts, c.Pod.Namespace) {
+		if idle == nil && len(l.Spec.Limits) == 0 {
+			idle = l
+		}
+	}
+	if idle != nil {
+		f.Owner = check.Scheduler
+		f.Message += fmt.Sprintf("; LimitRange %s, which could give it a default, has no limits", idle.Name)
+		f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(idle).In(), Field: "spec.limits", Value: "none"})
+	}
+	for _, p := range c.Pods {
+		given, ok := place.GivenTo(p, name)
+		if p.Namespace != c.Pod.Namespace || !ok {
+			continue
+		}
+		f.Owner = check.Scheduler
+		f.Message += fmt.Sprintf("; pod %s was given %s by a LimitRange that gives none now", p.Name, &given)
+		f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(p).In(), Field: fmt.Sprintf("metadata.annotations[%q]", place.LimitRanger), Value: p.Annotations[place.LimitRanger]})
+		f.Edits = append(f.Edits, requesting(c, at, name, given), defaulting(c, idle, name, given))
+		return
+	}
+	if e := madeBefore(c); e != nil && f.Owner == check.User {
+		f.Owner = check.Scheduler
+		f.Message += fmt.Sprintf("; %s made pods of the same template until %s, so that a quota or a LimitRange has changed since", facts.RefTo(c.Owner()), facts.EventTime(e).UTC().Format("2006-01-02 15:04 MST"))
+		f.Evidence = append(f.Evidence, life.Shown(e))
+	}
+}
+
+// madeBefore is the newest event of a pod that the owner's present template made; nil: none is left.
+func madeBefore(c *check.Case) *corev1.Event {
+	if _, ok := c.Owner().(*appsv1.StatefulSet); ok {
+		return nil // whose template changes in place
+	}
+	for _, e := range c.EventsOf(c.Owner(), "SuccessfulCreate") {
+		return e
+	}
+	return nil
+}
+
+// requesting gives the container the request.
+func requesting(c *check.Case, at *life.Container, name corev1.ResourceName, amount resource.Quantity) edit.Edit {
+	e := edit.Edit{Side: edit.Workload, Cost: edit.CostSmall, Text: fmt.Sprintf("request %s %s in %s", &amount, name, at.Noun()), Assumes: "it needs as much as others were given"}
+	e.Ops = []edit.Op{{Op: "add", Path: at.Path("resources", "requests"), Value: map[string]string{string(name): amount.String()}}}
+	for _, w := range slices.Concat(place.Written(c).Spec.InitContainers, place.Written(c).Spec.Containers) {
+		if w.Name == at.Name && w.Resources.Requests != nil {
+			e.Ops = []edit.Op{{Op: "add", Path: at.Path("resources", "requests", string(name)), Value: amount.String()}}
+		}
+	}
+	return e
+}
+
+// defaulting has a LimitRange give the default again: the one that gives nothing, else one of its own.
+func defaulting(c *check.Case, idle *corev1.LimitRange, name corev1.ResourceName, amount resource.Quantity) edit.Edit {
+	l := &corev1.LimitRange{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "LimitRange"}, ObjectMeta: metav1.ObjectMeta{Name: "defaults", Namespace: c.Pod.Namespace}}
+	if idle != nil {
+		l = idle.DeepCopy()
+	}
+	l.Spec.Limits = append(l.Spec.Limits, corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, DefaultRequest: corev1.ResourceList{name: amount}})
+	e := edit.Edit{Side: edit.Cluster, Cost: edit.CostWait, Set: []facts.Object{l}, Text: fmt.Sprintf("have LimitRange %s give every container a default request of %s %s", l.Name, &amount, name)}
+	item := map[string]any{"type": "Container", "defaultRequest": map[string]string{string(name): amount.String()}}
+	if idle != nil {
+		e.Command = edit.PatchLine(l, "merge", map[string]any{"spec": map[string]any{"limits": []any{item}}})
+		return e
+	}
+	b, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "LimitRange", "metadata": map[string]string{"name": l.Name, "namespace": l.Namespace}, "spec": map[string]any{"limits": []any{item}}})
+	if err != nil {
+		return e
+	}
+	e.Command = fmt.Sprintf("echo '%s' | kubectl create -f -", b)
+	return e
 }
 
 func quantityText(q resource.Quantity) string { return q.String() }
@@ -288,11 +372,43 @@ func quotaLess(c *check.Case, q *corev1.ResourceQuota, key corev1.ResourceName, 
 	if !podspec.Extended(name) || len(who) != 1 || each < 1 {
 		return nil
 	}
-	amount := *resource.NewQuantity(each, resource.DecimalSI)
-	return []edit.Edit{{
-		Side: edit.Workload, Cost: 2, Ops: place.Asking(c, who[0], name, amount), Assumes: "the work can do with less",
-		Text: fmt.Sprintf("ask for %s %s a pod, which is what quota %s has left", &amount, name, q.Name),
-	}}
+	less := func(n int64, why string) edit.Edit {
+		amount := *resource.NewQuantity(n, resource.DecimalSI)
+		return edit.Edit{
+			Side: edit.Workload, Cost: 2, Ops: place.Asking(c, who[0], name, amount), Assumes: "the work can do with less",
+			Text: fmt.Sprintf("ask for %s %s a pod, which is %s", &amount, name, why),
+		}
+	}
+	out := []edit.Edit{less(each, "what quota "+q.Name+" has left")}
+	sizes := make(map[int64]bool) // a quota may have more left than any node of the kind has
+	for _, n := range c.Nodes {
+		sizes[place.CouldHave(n, string(name))] = true
+	}
+	for _, size := range slices.Backward(slices.Sorted(maps.Keys(sizes))) {
+		if size > 0 && size < each && len(out) < 4 {
+			out = append(out, less(size, "as much as one node has"))
+		}
+	}
+	return out
+}
+
+// quotaAsked shows what the pod itself asks for of the quota's key.
+func quotaAsked(c *check.Case, p *corev1.Pod, key corev1.ResourceName) (out []facts.Evidence) {
+	list, name := "requests", corev1.ResourceName(strings.TrimPrefix(string(key), "requests."))
+	if rest, ok := strings.CutPrefix(string(key), "limits."); ok {
+		list, name = "limits", corev1.ResourceName(rest)
+	}
+	for _, i := range podspec.Requesters(p, name) {
+		r := p.Spec.Containers[i].Resources
+		q, ok := r.Requests[name]
+		if list == "limits" {
+			q, ok = r.Limits[name]
+		}
+		if ok {
+			out = append(out, facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.containers[%q].resources.%s[%q]", p.Spec.Containers[i].Name, list, name), Value: q.String()})
+		}
+	}
+	return out[:min(len(out), 2)]
 }
 
 // fewerInQuota offers to run as many pods as the quota allows, where that is some and they need not start together.

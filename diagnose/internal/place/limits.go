@@ -49,14 +49,14 @@ func AsCreated(c *check.Case) *corev1.Pod {
 	return p
 }
 
-// limitRanger is the annotation in which the API server lists what LimitRanges gave to a pod: "memory request for container
+// LimitRanger is the annotation in which the API server lists what LimitRanges gave to a pod: "memory request for container
 // main".
-const limitRanger = "kubernetes.io/limit-ranger"
+const LimitRanger = "kubernetes.io/limit-ranger"
 
 // GivenBy is the LimitRange that gave the pod its request for the resource, of which the pod itself says nothing; nil where
 // the pod says how much it wants.
 func GivenBy(c *check.Case, name string) *corev1.LimitRange {
-	if c.Exists && !strings.Contains(c.Pod.Annotations[limitRanger], name+" ") {
+	if c.Exists && !strings.Contains(c.Pod.Annotations[LimitRanger], name+" ") {
 		return nil
 	}
 	for _, k := range Written(c).Spec.Containers {
@@ -77,6 +77,23 @@ func GivenBy(c *check.Case, name string) *corev1.LimitRange {
 		}
 	}
 	return nil
+}
+
+// GivenTo is the request for the resource that a LimitRange gave one of the pod's containers, as the API server noted it.
+func GivenTo(p *corev1.Pod, name corev1.ResourceName) (resource.Quantity, bool) {
+	for _, said := range strings.Split(strings.TrimPrefix(p.Annotations[LimitRanger], "LimitRanger plugin set: "), "; ") {
+		given, container, ok := strings.Cut(said, " request for container ")
+		if !ok || !slices.Contains(strings.Split(given, ", "), string(name)) {
+			continue
+		}
+		for i := range p.Spec.Containers {
+			if k := &p.Spec.Containers[i]; k.Name == container {
+				q, ok := k.Resources.Requests[name]
+				return q, ok
+			}
+		}
+	}
+	return resource.Quantity{}, false
 }
 
 // Asking are the operations after which the container asks for this much of the resource. What the template leaves
