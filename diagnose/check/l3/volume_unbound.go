@@ -91,11 +91,11 @@ func unbound(c *check.Case, v *place.PodVolume) *check.Finding {
 	}
 	switch {
 	case claim.Status.Phase == corev1.ClaimLost:
-		return disagreeing(c, claim, say(check.Storage, "claim %s has lost its volume %s", claim.Name, claim.Spec.VolumeName))
+		return withoutIt(c, claim, disagreeing(c, claim, say(check.Storage, "claim %s has lost its volume %s", claim.Name, claim.Spec.VolumeName)))
 	case claim.DeletionTimestamp != nil:
-		return say(check.User, "claim %s is being deleted", claim.Name)
+		return leaving(c, claim)
 	case v.Bound() && c.Sees("persistentvolumes", "") && place.VolumeNamed(c.Facts, claim.Spec.VolumeName) == nil:
-		return say(check.Storage, "claim %s is bound to volume %s, which does not exist", claim.Name, claim.Spec.VolumeName)
+		return withoutIt(c, claim, say(check.Storage, "claim %s is bound to volume %s, which does not exist", claim.Name, claim.Spec.VolumeName))
 	case v.Bound():
 		return nil
 	case claim.Spec.VolumeName != "" && c.Sees("persistentvolumes", "") && place.VolumeNamed(c.Facts, claim.Spec.VolumeName) == nil:
@@ -122,6 +122,43 @@ func unbound(c *check.Case, v *place.PodVolume) *check.Finding {
 		return unprovisioned(c, claim, say)
 	}
 	return nil
+}
+
+// leaving words a claim that somebody has deleted: it goes when no pod on a node uses it any more, and no new pod may have it.
+func leaving(c *check.Case, claim *corev1.PersistentVolumeClaim) *check.Finding {
+	f := &check.Finding{
+		Owner:    check.User,
+		Message:  fmt.Sprintf("claim %s is being deleted since %s, and takes no new pods", claim.Name, wording.Minutes(c.Now.Sub(claim.DeletionTimestamp.Time))),
+		Evidence: []facts.Evidence{{Object: facts.RefTo(claim).In(), Field: "metadata.deletionTimestamp", Value: claim.DeletionTimestamp.UTC().Format("2006-01-02T15:04:05Z")}},
+		Advice:   "A deletion cannot be taken back. Let the claim go, make it again, and have its volume kept before (persistentVolumeReclaimPolicy: Retain) if what is on it is needed.",
+	}
+	if len(claim.Finalizers) > 0 {
+		f.Message += fmt.Sprintf("; %s %s it", strings.Join(claim.Finalizers, ", "), wording.InNumber(len(claim.Finalizers), "keeps", "keep"))
+		f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(claim).In(), Field: "metadata.finalizers", Value: strings.Join(claim.Finalizers, ", ")})
+	}
+	for _, p := range c.Pods {
+		if p.Namespace != claim.Namespace || p.Spec.NodeName == "" || facts.Ended(p) {
+			continue
+		}
+		if slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool {
+			return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim.Name
+		}) {
+			f.Message += fmt.Sprintf("; pod %s still uses it", p.Name)
+			f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(p).In(), Field: "spec.volumes", Value: claim.Name})
+			break
+		}
+	}
+	return f
+}
+
+// withoutIt offers to make the claim anew where its volume is gone and its class can make another.
+func withoutIt(c *check.Case, claim *corev1.PersistentVolumeClaim, f *check.Finding) *check.Finding {
+	class := place.StorageClassNamed(c.Facts, place.ClassOf(claim))
+	if place.VolumeNamed(c.Facts, claim.Spec.VolumeName) == nil && c.Sees("persistentvolumes", "") && class != nil && class.Provisioner != "kubernetes.io/no-provisioner" {
+		f.Edits = append(f.Edits, place.ClaimWithout(claim, class))
+		f.Advice = "Restore the volume from a snapshot or a backup under its name, or make the claim anew with an empty one."
+	}
+	return f
 }
 
 // foreignClaim is about a claim that would be made for the pod, and whose name another claim has: nobody takes it for the pod's.

@@ -72,15 +72,44 @@ func ClaimAnew(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClas
 	after := claim.DeepCopy()
 	after.Spec.StorageClassName = &class.Name
 	delete(after.Annotations, corev1.BetaStorageClassAnnotation)
-	ops := []edit.Op{{Op: "add", Path: "/spec/storageClassName", Value: class.Name}}
 	e := edit.Edit{
-		Side: edit.Workload, Cost: 2, Text: fmt.Sprintf("make claim %s anew with storage class %s", claim.Name, class.Name),
-		Command: fmt.Sprintf("kubectl get pvc %s -n %s -o json | kubectl patch --local -f - --type=json -p %s -o json | kubectl replace --force -f -", claim.Name, claim.Namespace, edit.QuoteOps(ops)),
+		Side: edit.Workload, Cost: edit.CostSmall, Text: fmt.Sprintf("make claim %s anew with storage class %s", claim.Name, class.Name),
+		Command: claimAgain(claim, edit.Op{Op: "add", Path: "/spec/storageClassName", Value: class.Name}),
 	}
+	return madeBy(e, after, class)
+}
+
+// ClaimWithout is the edit that makes the claim again without its volume, which is gone: its class makes another.
+func ClaimWithout(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) edit.Edit {
+	after := claim.DeepCopy()
+	after.Spec.VolumeName, after.Status = "", corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
+	ops := []edit.Op{{Op: "remove", Path: "/spec/volumeName"}}
+	for _, key := range []string{bindCompleted, "pv.kubernetes.io/bound-by-controller", "volume.kubernetes.io/selected-node"} {
+		if _, ok := after.Annotations[key]; ok {
+			ops = append(ops, edit.Op{Op: "remove", Path: edit.Pointer("metadata", "annotations", key)})
+			delete(after.Annotations, key)
+		}
+	}
+	e := edit.Edit{
+		Side: edit.Workload, Cost: edit.CostMove, Text: fmt.Sprintf("make claim %s anew, with an empty volume in place of %s, which is gone", claim.Name, claim.Spec.VolumeName),
+		Command: claimAgain(claim, ops...),
+	}
+	e = madeBy(e, after, class)
+	e.Assumes = strings.TrimPrefix(e.Assumes+"; what was on volume "+claim.Spec.VolumeName+" is not needed, or can be had again", "; ")
+	return e
+}
+
+// claimAgain is the command that deletes the claim and creates it with the operations done: a claim cannot be changed.
+func claimAgain(claim *corev1.PersistentVolumeClaim, ops ...edit.Op) string {
+	return fmt.Sprintf("kubectl get pvc %s -n %s -o json | kubectl patch --local -f - --type=json -p %s -o json | kubectl replace --force -f -", claim.Name, claim.Namespace, edit.QuoteOps(ops))
+}
+
+// madeBy has the edit set the claim as it is after it, with the volume that a class which waits for no pod makes at once.
+func madeBy(e edit.Edit, after *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) edit.Edit {
 	e.Set = append(e.Set, after)
 	if !WaitsForPod(class) {
 		pv := &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{StorageClassName: class.Name}}
-		pv.Name, pv.UID = "volume-of-"+claim.Name, types.UID("volume-of-"+string(claim.UID))
+		pv.Name, pv.UID = "volume-of-"+after.Name, types.UID("volume-of-"+string(after.UID))
 		after.Spec.VolumeName = pv.Name
 		after.Status.Phase = corev1.ClaimBound
 		if after.Annotations == nil {
