@@ -5,10 +5,12 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
 	"github.com/berth-dev/berth/diagnose/internal/place"
 )
 
@@ -51,10 +53,20 @@ func nodeUnlikeItsPool(c *check.Case) []check.Finding {
 		return pooled && len(differs[n.Name].labels) > 0 && place.Offerless(c, n)
 	}
 	mend := func(n *corev1.Node) {
-		differs[n.Name].mend(n)
-		if bare(n) {
+		if bare(n) { // its pool says what it would have: a topology's labels, and GPUs for more than one pod
+			at := g.pools[n.Name]
+			differs[n.Name].mend(n)
+			for k, v := range at.Pool.NodeLabels(at.Index) {
+				n.Labels[k] = v
+			}
 			place.Grant(c, n)
+			if units, _ := gpustack.PooledGPUs(c.Facts, at.Pool.Name); units > gpustack.Offers(n, gpustack.WholeGPU) {
+				q := *resource.NewQuantity(units, resource.DecimalSI)
+				n.Status.Allocatable, n.Status.Capacity = gpustack.WithQuantity(n.Status.Allocatable, gpustack.WholeGPU, q), gpustack.WithQuantity(n.Status.Capacity, gpustack.WholeGPU, q)
+			}
+			return
 		}
+		differs[n.Name].mend(n)
 	}
 	first := differs[nodes[0].Name]
 	f := check.Finding{
