@@ -34,7 +34,7 @@ func nodeCordonedFound(c *check.Case) []check.Finding {
 			return []facts.Evidence{{Field: "spec.unschedulable", Value: "true"}}
 		}),
 		Edits: []edit.Edit{{
-			Side: edit.Cluster, Cost: 3, Set: place.Mended(few, gpustack.Uncordon), Assumes: "whoever cordoned " + place.Verb(few, "it", "them") + " is done",
+			Side: edit.Cluster, Cost: edit.CostWord, Set: place.Mended(few, gpustack.Uncordon), Assumes: "whoever cordoned " + place.Verb(few, "it", "them") + " is done",
 			Text: "uncordon " + place.NamesOf(few), Command: "kubectl uncordon " + place.NodeWords(few),
 		}},
 	}}
