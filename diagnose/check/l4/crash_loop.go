@@ -76,10 +76,13 @@ func crash(c *check.Case, k *life.Container, t *corev1.ContainerStateTerminated)
 	switch {
 	case t.Reason == "OOMKilled":
 		f.Message = fmt.Sprintf("%s of pod %s used more memory than its limit of %s and was killed (%s)", k.Noun(), c.Pod.Name, &limit, times)
-		if !limit.IsZero() {
-			f.Edits = []edit.Edit{moreMemory(c, k, limit)}
-		}
 		f.Advice = "Raise the memory limit, or have the program use less: fewer data loader workers, smaller batches."
+		if limit.IsZero() { // then the node, or the pod's group of all containers, had no more
+			f.Message = fmt.Sprintf("%s of pod %s, which has no memory limit, was killed because its node had no memory left (%s)", k.Noun(), c.Pod.Name, times)
+			f.Advice = "Request as much memory as the program needs, so that it gets a node that has it, and limit what others on the node use."
+			break
+		}
+		f.Edits = []edit.Edit{moreMemory(c, k, limit)}
 	case gpu != "":
 		f.Message = fmt.Sprintf("%s of pod %s ran out of GPU memory (%s): %s", k.Noun(), c.Pod.Name, times, wording.Shortened(gpu, 120))
 		f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: "log of " + k.Name, Value: wording.Shortened(gpu, 200)})
