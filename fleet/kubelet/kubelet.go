@@ -84,6 +84,7 @@ type Kubelet struct {
 	imagesChanged func(node string)
 
 	sources *sources
+	names   *names
 	budget  *shell.Budget // of all containers
 	logs    *budget.Store // of all containers
 	events  *recorder
@@ -114,7 +115,7 @@ func New(o Options) *Kubelet {
 	if k.workloads != nil {
 		k.workloads.Ending(k.settle)
 	}
-	k.sources = newSources(o.Client, k.budget)
+	k.sources, k.names = newSources(o.Client, k.budget), newNames(o.Client)
 	if k.log == nil {
 		k.log = slog.New(slog.DiscardHandler)
 	}

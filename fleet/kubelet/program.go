@@ -191,7 +191,7 @@ func (p *process) answer(w http.ResponseWriter, _ *http.Request) {
 
 // programs are the commands that the container has besides the shell's own.
 func (p *process) programs() map[string]shell.Program {
-	all := make(map[string]shell.Program, len(simulatedPrograms)+1)
+	all := make(map[string]shell.Program, len(simulatedPrograms)+4)
 	for _, name := range simulatedPrograms {
 		all[name] = p.program
 	}
@@ -201,6 +201,7 @@ func (p *process) programs() map[string]shell.Program {
 	if p.role != "" {
 		all["dmesg"] = p.dmesg
 	}
+	all["nslookup"], all["getent"] = p.nslookup, p.getent
 	return all
 }
 
