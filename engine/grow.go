@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/place"
 	"github.com/berth-dev/berth/engine/why"
@@ -15,7 +14,7 @@ func (y *cycle) grow(g *cluster.Gang) {
 		return
 	}
 	behind := y.times.Behind(g, y.rank)
-	if len(behind) > 0 && y.s.m.Config.Policy == api.Strict {
+	if len(behind) > 0 && y.times.Strict(g.Queue()) {
 		if y.starts[g] == 0 {
 			y.wait(g, behind)
 		}

@@ -35,8 +35,12 @@ func (y *cycle) stuck(g *cluster.Gang, t cluster.Turn) bool {
 		}
 	}
 	gates := y.limits.Gates(g, "")
-	if !proved && len(y.times.Behind(g, y.rank)) == 0 && y.hasRoomMade(g, t, append(gates[:len(gates):len(gates)], noRoom)) {
-		return true
+	if !proved && len(y.times.Behind(g, y.rank)) == 0 {
+		gates := append(gates[:len(gates):len(gates)], noRoom)
+		if y.hasRoomMade(g, t, gates) {
+			y.times.Shut(g, y.rank, gates)
+			return true
+		}
 	}
 	switch {
 	case proved:

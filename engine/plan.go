@@ -31,12 +31,13 @@ func (s *State) Plan(now time.Time) api.Plan {
 // Sketch is Plan for who asks what starts and who is evicted, and not why the rest waits. Where thousands of kinds of work wait, proofs
 // are most of what a plan costs, so it proves the first few questions alone. As long as no more are asked, it does what Plan does.
 // Beyond them it takes gangs without a place to wait for room, whatever the cause: no work is moved for them, and one may be
-// promised a start that Plan would not promise. Under the policy strict, where the cause decides who is passed, it is Plan.
+// promised a start that Plan would not promise. Where nobody is passed, by policy or in one queue, the cause decides who holds others
+// up, and it is Plan.
 func (s *State) Sketch(now time.Time) api.Plan {
-	if s.m.Config.Policy == api.Strict {
+	s.freshen()
+	if s.m.Config.Policy == api.Strict || s.m.Tree.Strict {
 		return s.Plan(now)
 	}
-	s.freshen()
 	y := s.newCycle(now.UTC().Round(0))
 	y.sketch = true
 	y.run()
@@ -156,7 +157,7 @@ func (y *cycle) start(g *cluster.Gang, t cluster.Turn) bool {
 		y.wait(g, makingRoom(g))
 		return false
 	}
-	if len(behind) > 0 && y.s.m.Config.Policy == api.Strict {
+	if len(behind) > 0 && y.times.Strict(g.Queue()) {
 		y.s.m.Rollback(m)
 		y.wait(g, append(behind, gates...))
 		return false
@@ -232,7 +233,7 @@ func (y *cycle) queues(g *cluster.Gang, gates []why.Gate) bool {
 		y.times.Shut(g, y.rank, gates)
 		return false
 	}
-	if y.s.m.Config.Policy == api.Strict {
+	if y.times.Strict(g.Queue()) {
 		gates = append(behind, gates...)
 	} else if calendar.Passing(gates) {
 		y.times.Blocked() // as if it were not behind

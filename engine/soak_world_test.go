@@ -204,6 +204,7 @@ func (w *soakWorld) editQueue(name string) {
 		MinRun: soakPick(w, 0, 0, time.Minute, 10*time.Minute), Warning: soakPick(w, 0, 0, 30*time.Second),
 		PromoteAfter: soakPick(w, 0, 0, 20*time.Minute), ReclaimIdle: soakPick(w, 0, 0, 5*time.Minute), KeepBudgets: w.odds(4),
 		MaxRunning: soakPick(w, 0, 0, 0, 0, 0, 9), FairUsers: w.odds(3), DevicesOnly: w.odds(4),
+		Strict: w.seed%8 == 2 && len(w.queues)%2 == 0, // drawn from nothing, so that the worlds of other seeds stay what they are
 	}
 	if !w.odds(3) {
 		q.Quota = append(q.Quota, engine.Amount{Resource: gpu, Value: int64(w.upTo(12))})

@@ -102,6 +102,15 @@ const (
 // +kubebuilder:validation:Enum=larger;compute;memory
 type CountPartsBy string
 
+// QueueingStrategy is whether work of a queue may be passed. The values are Kueue's.
+// +kubebuilder:validation:Enum=BestEffortFIFO;StrictFIFO
+type QueueingStrategy string
+
+const (
+	BestEffortFIFO QueueingStrategy = "BestEffortFIFO"
+	StrictFIFO     QueueingStrategy = "StrictFIFO"
+)
+
 // StopPolicy is whether work starts from a queue. The values are Kueue's.
 // +kubebuilder:validation:Enum=None;Hold;HoldAndDrain
 type StopPolicy string

@@ -156,6 +156,12 @@ type QueueSpec struct {
 	// +optional
 	CountPartsBy CountPartsBy `json:"countPartsBy,omitempty"`
 
+	// QueueingStrategy is whether work may pass work of the queue that is before it, by priority and then
+	// by age, and that waits: BestEffortFIFO (it may, as long as it delays no start that was promised) or
+	// StrictFIFO (it may not, while the other waits for quota or for room). Absent: BestEffortFIFO.
+	// +optional
+	QueueingStrategy QueueingStrategy `json:"queueingStrategy,omitempty"`
+
 	// StopPolicy stops the queue and those below it: Hold (nothing new starts; what runs goes on) or
 	// HoldAndDrain (what runs is evicted as well, unless nobody would make it again). Absent, as well
 	// as None: it is open.

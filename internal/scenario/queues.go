@@ -37,10 +37,11 @@ func (s *Story) queueSetters() setters[engine.Queue] {
 	limits := func(q *engine.Queue) *engine.Resources { return &q.Limits }
 	fair := func(q *engine.Queue) *bool { return &q.FairUsers }
 	kept := func(q *engine.Queue) *bool { return &q.KeepBudgets }
+	strict := func(q *engine.Queue) *bool { return &q.Strict }
 	frozen := func(q *engine.Queue) *bool { return &q.Frozen }
 	devices := func(q *engine.Queue) *bool { return &q.DevicesOnly }
 	return setters[engine.Queue]{
-		flags: map[string]func(*engine.Queue, moment){"fair-users": yes(fair), "keep-budgets": yes(kept), "devices-only": yes(devices), "frozen": yes(frozen)},
+		flags: map[string]func(*engine.Queue, moment){"fair-users": yes(fair), "keep-budgets": yes(kept), "devices-only": yes(devices), "frozen": yes(frozen), "strict": yes(strict)},
 		values: map[string]reader[engine.Queue]{
 			"parent":        word(func(q *engine.Queue, v string) { q.Parent = v }),
 			"quota":         amounts(&s.Config, func(q *engine.Queue) *engine.Resources { return &q.Quota }),
@@ -60,6 +61,7 @@ func (s *Story) queueSetters() setters[engine.Queue] {
 			"reclaim-idle":  span(func(q *engine.Queue, d time.Duration) { q.ReclaimIdle = d }),
 			"keep-budgets":  no(kept),
 			"frozen":        no(frozen),
+			"strict":        no(strict),
 			"stop":          word(func(q *engine.Queue, v string) { q.Stop = engine.Stop(v) }),
 			"devices-only":  no(devices),
 			"namespaces": word(func(q *engine.Queue, v string) {

@@ -30,6 +30,7 @@ func Queue(q *v1alpha1.BerthQueue) engine.Queue {
 		Packing:     packing(string(s.Placement)),
 		PartsBy:     engine.PartsBy(s.CountPartsBy),
 		Stop:        stop(s.StopPolicy), Frozen: s.FreezeEvictions,
+		Strict: s.QueueingStrategy == v1alpha1.StrictFIFO,
 		MinRun: length(s.MinRunTime), Warning: length(s.Warning), PromoteAfter: length(s.PromoteAfter), ReclaimIdle: length(s.ReclaimIdleAfter),
 	}
 	for i := range resources {

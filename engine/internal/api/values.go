@@ -290,7 +290,9 @@ type Queue struct {
 	MinRun       time.Duration `json:"minRun,omitempty"`       // what runs for less is not evicted for others; 0: Config.MinRun
 	Warning      time.Duration `json:"warning,omitempty"`      // from when an eviction is said until it is done
 	PromoteAfter time.Duration `json:"promoteAfter,omitempty"` // what waited so long goes before higher priorities; 0: never
-	ReclaimIdle  time.Duration `json:"reclaimIdle,omitempty"`  // what was measured idle for so long may be evicted for anybody; 0: never
+	// Strict says that nothing of the queue starts after one of its workloads that waits for room or for quota, be it for ever.
+	Strict      bool          `json:"strict,omitempty"`
+	ReclaimIdle time.Duration `json:"reclaimIdle,omitempty"` // what was measured idle for so long may be evicted for anybody; 0: never
 	// KeepBudgets says that disruption budgets of its pods are never violated; else that is the last resort.
 	KeepBudgets bool `json:"keepBudgets,omitempty"`
 	// Packing is how nodes are chosen for its workloads; "": as for the queue above it, and at the top as nodes say.
@@ -562,7 +564,8 @@ type Rejected struct {
 //	16 2026-11-17  Node.Slices and Spec.Claimed: instances of MIG and replicas count in queues
 //	17 2026-11-17  Node.Quarantine, eviction cause unhealthy
 //	18 2026-11-17  Node.Model: quotas of one model count slices on nodes without whole GPUs; Gang.Whole
-const SnapshotVersion = 18
+//	19 2026-11-17  Queue.Strict
+const SnapshotVersion = 19
 
 // Snapshot is everything a State knows, in canonical order. Times are in UTC.
 type Snapshot struct {

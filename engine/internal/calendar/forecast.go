@@ -131,15 +131,15 @@ func (p *pass) gates(q Entry) (own []why.Gate, behind []string) {
 	return own, behind
 }
 
-// shut lets those after the workload, in its queue, wait behind it: under policy strict behind every one that waits for
-// running work to end, else behind the head of the queue in the plan.
+// shut lets those after the workload, in its queue, wait behind it: where nobody is passed behind every one that holds those
+// after it up, else behind the head of the queue in the plan.
 func (p *pass) shut(q Entry, own []why.Gate, start time.Time) {
 	c, queue := p.c, q.Gang.Queue()
 	h, ok := p.heads[queue]
 	switch {
-	case c.m.Config.Policy == api.Strict:
+	case c.Strict(queue):
 		was, led := c.heads.of[queue]
-		if !ok || !Passing(own) || led && (p.starts[was.Key].IsZero() || !start.IsZero() && start.Before(p.starts[was.Key])) {
+		if !ok || !c.holdsUp(queue, own) || led && (p.starts[was.Key].IsZero() || !start.IsZero() && start.Before(p.starts[was.Key])) {
 			return
 		}
 		c.Lead(q.Gang, q.Rank, true)

@@ -1,12 +1,15 @@
 package calendar
 
 import (
+	"slices"
+
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/why"
 )
 
-// Heads of queues. Under policy strict nothing of a queue starts after one of its workloads that is blocked. Under the other
+// Heads of queues. Under policy strict, and in a queue that is strict, nothing of the queue starts after one of its workloads that is
+// blocked. Under the other
 // policies small work of its own queue could pass a large gang for ever. So once a workload has waited for Config.Overtake,
 // and is the first of its queue to have done so, it is promised a start wherever it is in line. Where nobody can tell when a
 // place becomes free, or many have been promised one, nothing starts that comes after it in its queue, as under policy
@@ -24,11 +27,11 @@ type heads struct {
 // Queues of those beyond it are shut.
 const mostElders = 16
 
-// Head is the first workload of its queue that is blocked and, but for policy strict, has waited for too long.
+// Head is the first workload of its queue that is blocked and, where it may be passed, has waited for too long.
 type Head struct {
 	Key  string
 	rank int32
-	shut bool // those after it wait behind it, but for those above its rank; under policies strict and fifo all do
+	shut bool // those after it wait behind it, but for those above its rank; where nobody is passed, and under policy fifo, all do
 }
 
 // Behind says, as a gate, which blocked gang of its queue the gang of the rank waits behind. A gang that has a place held for
@@ -46,7 +49,7 @@ func (c *Calendar) Behind(g *cluster.Gang, rank int32) []why.Gate {
 		return nil
 	}
 	//mutate: age-of-its-rank
-	if c.m.Config.Policy != api.Strict && (rank > h.rank && c.m.Config.Policy != api.FIFO || c.Standing(g) != nil) {
+	if !c.Strict(g.Queue()) && (rank > h.rank && c.m.Config.Policy != api.FIFO || c.Standing(g) != nil) {
 		return nil
 	}
 	return []why.Gate{{Cause: why.BehindTheHead, Object: h.Key, Certificate: -1}}
@@ -60,10 +63,39 @@ func (c *Calendar) PastHeads() bool {
 	return c.m.Config.Heads >= 0 && c.heads.blocked >= c.m.Config.Heads
 }
 
-// Shut notes, under policy strict, that nothing of the gang's queue starts after it in this cycle.
+// Strict says whether nobody in the queue is passed.
+func (c *Calendar) Strict(queue string) bool {
+	return c.m.Config.Policy == api.Strict || c.strictQueue(queue)
+}
+
+func (c *Calendar) strictQueue(queue string) bool {
+	if !c.m.Tree.Strict {
+		return false
+	}
+	q := c.m.Queues[queue]
+	return q != nil && q.Spec != nil && q.Spec.Strict
+}
+
+// holdsUp says whether a workload of the queue that waits at the gates holds those after it up, where nobody is passed. Under policy
+// strict it does while it waits for running work to end. In a strict queue it does also where its queues have no quota for it and never
+// will: whoever chose that wants no other order, and sees by the cause who is in the way. A workload that no node is for holds nobody
+// up.
+func (c *Calendar) holdsUp(queue string, gates []why.Gate) bool {
+	//mutate: strict-holds-up
+	return Passing(gates) || c.strictQueue(queue) && slices.ContainsFunc(gates, func(g why.Gate) bool { return ofQuota(g.Cause) })
+}
+
+// Shut notes, where nobody is passed, that nothing of the gang's queue starts after it in this cycle.
 func (c *Calendar) Shut(g *cluster.Gang, rank int32, gates []why.Gate) {
-	if _, ok := c.heads.of[g.Queue()]; !ok && c.m.Config.Policy == api.Strict && Passing(gates) {
+	if _, ok := c.heads.of[g.Queue()]; !ok && c.Strict(g.Queue()) && c.holdsUp(g.Queue(), gates) {
 		c.Lead(g, rank, true)
+	}
+}
+
+// reopen lets those after the gang have their turn, which was the head of its queue and has started.
+func (c *Calendar) reopen(g *cluster.Gang) {
+	if h, ok := c.heads.of[g.Queue()]; ok && h.Key == g.Key {
+		delete(c.heads.of, g.Queue())
 	}
 }
 
@@ -71,7 +103,7 @@ func (c *Calendar) Shut(g *cluster.Gang, rank int32, gates []why.Gate) {
 // it may be passed, and notes that; must says that it is promised a start for that. able is whether it could start at all. It
 // makes no difference to who is among the first in line: what could start by then has.
 func (c *Calendar) Eldest(g *cluster.Gang, t cluster.Turn, rank int32, gates []why.Gate, able func() bool) (eldest, must bool) {
-	if c.m.Config.Policy == api.Strict || !c.Aged(t) || !Passing(gates) {
+	if !c.Aged(t) || !Passing(gates) || c.Strict(g.Queue()) {
 		return false, false
 	}
 	//mutate: age-able

@@ -31,6 +31,15 @@ func Passing(gates []why.Gate) bool {
 	})
 }
 
+// ofQuota says whether a cause is about what the queues of a workload let it have.
+func ofQuota(c why.Cause) bool {
+	switch c {
+	case why.OverQueueLimit, why.ExceedsQueueMaximum, why.OverUserLimit, why.QueueBusy, why.OverBudget, why.OverQuota, why.NotLent:
+		return true
+	}
+	return false
+}
+
 // ofRoom says whether a cause is about nodes and what is promised on them.
 func ofRoom(c why.Cause) bool {
 	switch c {
@@ -189,6 +198,7 @@ func (c *Calendar) Started(g *cluster.Gang, m cluster.Mark) {
 		c.settleHeadroom(g, c.m.AllocatedSince(m))
 	}
 	c.drop(c.Standing(g))
+	c.reopen(g)
 }
 
 // Expire drops the promises of gangs that have started or are gone, and notes for whom the others stand.

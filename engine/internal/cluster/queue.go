@@ -52,6 +52,7 @@ type Tree struct {
 	ByModel  bool            // amounts depend on GPU models
 	Idle     []*Queue        // that give back GPUs which do nothing, by name
 	Lends    bool            // some queue keeps unused quota to itself
+	Strict   bool            // in some queue nobody is passed
 	Shared   []int           // the dimensions that fair shares are of
 	rated    int64           // GPUs of all nodes, at their models' rates; 0: to be worked out
 	Warnings []api.Rejected
@@ -541,6 +542,7 @@ func (m *Model) readAmounts(q *Queue) {
 		q.Quota.Add(dim, amount)
 	}
 	f.Lends = f.Lends || len(q.Spec.Lend) > 0
+	f.Strict = f.Strict || q.Spec.Strict
 	if q.Spec.ReclaimIdle > 0 {
 		f.Idle = append(f.Idle, q)
 	}

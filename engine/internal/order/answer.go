@@ -104,7 +104,8 @@ func (c *Selection) Keep(g *cluster.Gang, standing uint64, answer func() Answer)
 	in.answers = append(in.answers, a)
 }
 
-// alike says whether the queue entry's queue treats all its workloads alike, whose they are and what they are called.
+// alike says whether the queue entry's queue treats all its workloads alike, whose they are, what they are called and whom they wait
+// behind.
 func (s *queueEntry) alike() bool {
-	return s.queue == nil || s.queue.Spec == nil || s.queue.Spec.Namespaces == nil && len(s.queue.Spec.UserLimits) == 0
+	return s.queue == nil || s.queue.Spec == nil || s.queue.Spec.Namespaces == nil && len(s.queue.Spec.UserLimits) == 0 && !s.queue.Spec.Strict
 }

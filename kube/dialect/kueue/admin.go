@@ -121,8 +121,8 @@ func ReadClusterQueue(o *unstructured.Unstructured, w dialect.World) dialect.Obj
 	if spec.NamespaceSelector == nil { // none, where Berth means all
 		q.Spec.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpDoesNotExist}}}
 	}
-	if spec.QueueingStrategy == "StrictFIFO" {
-		out.Unread = append(out.Unread, "spec.queueingStrategy (a workload that finds no place does not hold up those behind it)")
+	if s := v1alpha1.QueueingStrategy(spec.QueueingStrategy); s == v1alpha1.StrictFIFO { // the other is what is not said
+		q.Spec.QueueingStrategy = s
 	}
 	q.Spec.StopPolicy = v1alpha1.StopPolicy(spec.StopPolicy)
 	spec.Preemption.tell(&out)

@@ -71,11 +71,11 @@ weight: 1
 		},
 		"fields without effect": {
 			spec: "{namespaceSelector: {}, cohortName: nobody, queueingStrategy: StrictFIFO, stopPolicy: HoldAndDrain, flavorFungibility: {whenCanBorrow: TryNextFlavor}, preemption: {reclaimWithinCohort: Never, withinClusterQueue: LowerPriority, borrowWithinCohort: {policy: Never}}, fairSharing: {weight: 500m}, admissionChecksStrategy: {admissionChecks: [{name: a}]}}",
-			want: everyone + "parent: cohort-nobody\nstopPolicy: HoldAndDrain\nweight: 1\n",
+			want: everyone + "parent: cohort-nobody\nqueueingStrategy: StrictFIFO\nstopPolicy: HoldAndDrain\nweight: 1\n",
 			unread: []string{
 				"spec.flavorFungibility",
 				"spec.fairSharing.weight (weights are whole numbers from 1 to 65536)",
-				"spec.queueingStrategy (a workload that finds no place does not hold up those behind it)", "spec.preemption.reclaimWithinCohort (Any)",
+				"spec.preemption.reclaimWithinCohort (Any)",
 			},
 		},
 		"flavors that are none": {

@@ -14,7 +14,7 @@ func (kueue) Fields() []dialect.Field {
 		{Kind: "ClusterQueue", Field: "…lendingLimit", Is: ok, Note: "lend; the other queues of the cohort are limited to what they have and are lent"},
 		{Kind: "ClusterQueue", Field: "spec.cohortName, spec.cohort (v1beta1)", Is: ok, Note: "parent cohort-NAME, also where no Cohort of the name exists"},
 		{Kind: "ClusterQueue", Field: "spec.namespaceSelector", Is: ok, Note: "absent, no namespace may use it"},
-		{Kind: "ClusterQueue", Field: "spec.queueingStrategy", Is: differs, Note: "BestEffortFIFO; StrictFIFO has no effect, and is told"},
+		{Kind: "ClusterQueue", Field: "spec.queueingStrategy", Is: differs, Note: "StrictFIFO: a workload that waits for quota or for room holds up those behind it, in order of priority, then age; one that no node is for does not, as Kueue would have let it in"},
 		{Kind: "ClusterQueue", Field: "spec.preemption", Is: differs, Note: "Never for both, the default: nobody is evicted for its workloads; else what is borrowed is reclaimed and lower priorities are preempted, and other policies are told"},
 		{Kind: "ClusterQueue", Field: "spec.preemption.borrowWithinCohort", Is: no},
 		{Kind: "ClusterQueue", Field: "spec.flavorFungibility", Is: no, Note: "the first flavor with quota and places"},
