@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -25,9 +26,12 @@ type plugin struct {
 // pluginState combines the device manager's answer with the node's checkpoint of it, in order of name. A resource
 // whose plugin is connected, or went away a short while ago, is followed. One that is only remembered
 // leaves zeros behind, once: after that it belongs to nobody, and what a user writes
-// into the capacity counts again.
-func pluginState(node *corev1.Node, adv device.Advertisement) []plugin {
+// into the capacity counts again. others are those of the pool's other device plugins, which are always there.
+func pluginState(node *corev1.Node, others map[string]int32, adv device.Advertisement) []plugin {
 	var out []plugin
+	for _, name := range slices.Sorted(maps.Keys(others)) {
+		out = append(out, plugin{name: corev1.ResourceName(name), capacity: int64(others[name]), allocatable: int64(others[name])})
+	}
 	for _, o := range adv.Resources {
 		out = append(out, plugin{name: corev1.ResourceName(o.Name), capacity: o.Capacity, allocatable: o.Allocatable})
 	}

@@ -34,7 +34,7 @@ func Boot(pools []v1alpha1.Pool, now time.Time) (Booted, error) {
 	for i, w := range nodes {
 		m := device.New(hardware(w))
 		m.SetStack(wholeStack(&w.pool.Spec), now)
-		f := facts{want: w, slot: slot(i), gpus: m.Places(), ready: true}
+		f := facts{want: w, slot: slot(i), gpus: m.Places(), parts: m.PartsOf(), ready: true}
 		n := publish(newNode(w, slot(i), f, now), f, m.Advertise(now), now)
 		n.UID, n.CreationTimestamp.Time = types.UID("node-"+n.Name), now.Add(-time.Hour)
 		out.Nodes = append(out.Nodes, n)
@@ -75,6 +75,9 @@ func wholeStack(s *v1alpha1.PoolSpec) []device.StackPod {
 		return nil
 	}
 	roles := []device.Role{device.Driver, device.Toolkit, device.Plugin, device.GFD, device.DRA}
+	if s.Sharing == v1alpha1.SharingHAMi {
+		roles[2] = device.HAMi
+	}
 	out := make([]device.StackPod, len(roles))
 	for i, r := range roles {
 		out[i] = device.StackPod{Name: "gpu-operator/" + string(r), Role: r, Ready: true, HostPaths: []string{"/var/lib/kubelet"}}

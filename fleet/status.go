@@ -48,7 +48,7 @@ type facts struct {
 // which for nodes carries metadata too.
 func publish(node *corev1.Node, f facts, adv device.Advertisement, now time.Time) *corev1.Node {
 	out := node.DeepCopy()
-	plugin := pluginState(out, adv)
+	plugin := pluginState(out, f.want.pool.Spec.ExtendedResources, adv)
 	if f.want.byHand {
 		out.Status.Capacity = alsoOffered(out.Status.Capacity, out.Status.Allocatable)
 	}

@@ -115,6 +115,13 @@ type PoolSpec struct {
 	// +kubebuilder:validation:Maximum=10000
 	Pods *int32 `json:"pods,omitempty"`
 
+	// ExtendedResources are what device plugins other than those of GPUs offer on every node, such as
+	// google.com/tpu: 4 or rdma/hca_shared_devices_a: 63. Containers that request them start; nothing
+	// more of such a device is simulated.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=16
+	ExtendedResources map[string]int32 `json:"extendedResources,omitempty"`
+
 	// Labels of every node, beside those Berth sets.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -33,6 +34,7 @@ func Validate(p *Pool) field.ErrorList {
 	errs = append(errs, oneOf(spec.Child("role"), s.Role, RoleWorker, RoleControlPlane)...)
 	errs = append(errs, validateGPUs(s, spec)...)
 	errs = append(errs, validateMachine(s, spec)...)
+	errs = append(errs, validateExtended(s.ExtendedResources, spec.Child("extendedResources"))...)
 	errs = append(errs, validateLabels(s.Labels, spec.Child("labels"))...)
 	errs = append(errs, validateTaints(p.NodeTaints(), len(s.Taints), spec.Child("taints"))...)
 	errs = append(errs, validateTopology(&s.Topology, spec.Child("topology"))...)
@@ -100,6 +102,31 @@ func validateNodeNames(names []string, at *field.Path) field.ErrorList {
 			errs = append(errs, field.Duplicate(at.Index(i), name))
 		}
 		seen[name] = true
+	}
+	return errs
+}
+
+// maxExtended is how many extended resources a node has, and maxExtendedAmount how much of each.
+const (
+	maxExtended       = 16
+	maxExtendedAmount = 1_000_000
+)
+
+// validateExtended refuses what is no extended resource by Kubernetes' rule, and what other fields of a pool decide.
+func validateExtended(amounts map[string]int32, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if len(amounts) > maxExtended {
+		errs = append(errs, field.TooMany(at, len(amounts), maxExtended))
+	}
+	for _, name := range slices.Sorted(maps.Keys(amounts)) {
+		domain, _, qualified := strings.Cut(name, "/")
+		switch {
+		case len(validation.IsQualifiedName(name)) > 0 || !qualified || domain == "kubernetes.io" || strings.HasSuffix(domain, ".kubernetes.io") || strings.HasPrefix(name, corev1.DefaultResourceRequestsPrefix):
+			errs = append(errs, field.Invalid(at.Key(name), name, "must be an extended resource such as google.com/tpu"))
+		case domain == "nvidia.com" || domain == "berth.dev":
+			errs = append(errs, field.Forbidden(at.Key(name), "is set from spec.gpus, spec.mig and spec.sharing; use those"))
+		}
+		errs = append(errs, between(at.Key(name), int64(amounts[name]), 0, maxExtendedAmount)...)
 	}
 	return errs
 }

@@ -72,6 +72,13 @@ func TestValidate(t *testing.T) {
 		{name: "memory", want: "spec.memory", edit: func(p *v1alpha1.Pool) { p.Spec.Memory = new(resource.MustParse("64")) }},
 		{name: "disk", want: "spec.ephemeralStorage", edit: func(p *v1alpha1.Pool) { p.Spec.EphemeralStorage = new(resource.MustParse("-1Gi")) }},
 		{name: "pods", want: "spec.pods", edit: func(p *v1alpha1.Pool) { p.Spec.Pods = new(int32(0)) }},
+		{name: "GPUs as other resources", ours: true, want: "spec.extendedResources[nvidia.com/gpu]", edit: func(p *v1alpha1.Pool) {
+			p.Spec.ExtendedResources = map[string]int32{"nvidia.com/gpu": 8, "google.com/tpu": 4}
+		}},
+		{name: "CPU as another resource", ours: true, want: "spec.extendedResources[cpu]", edit: func(p *v1alpha1.Pool) { p.Spec.ExtendedResources = map[string]int32{"cpu": 8} }},
+		{name: "less than nothing", ours: true, want: "spec.extendedResources[google.com/tpu]", edit: func(p *v1alpha1.Pool) {
+			p.Spec.ExtendedResources = map[string]int32{"google.com/tpu": -1}
+		}},
 		{name: "label", ours: true, want: "spec.labels[team]", edit: func(p *v1alpha1.Pool) { p.Spec.Labels = map[string]string{"team": "a b"} }},
 		{name: "own label", ours: true, want: "spec.labels[berth.dev/pool]", edit: func(p *v1alpha1.Pool) {
 			p.Spec.Labels = map[string]string{v1alpha1.LabelPool: "x"}

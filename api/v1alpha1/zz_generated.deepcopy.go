@@ -654,6 +654,13 @@ func (in *PoolSpec) DeepCopyInto(out *PoolSpec) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.ExtendedResources != nil {
+		in, out := &in.ExtendedResources, &out.ExtendedResources
+		*out = make(map[string]int32, len(*in))
+		for key, val := range *in {
+			(*out)[key] = val
+		}
+	}
 	if in.Labels != nil {
 		in, out := &in.Labels, &out.Labels
 		*out = make(map[string]string, len(*in))

@@ -134,7 +134,7 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path *field.Path) {
 	}
 }
 
-// texts reads a map from text to text, which is all the maps a Pool has.
+// texts reads a map by text.
 func (d *decoder) texts(n *yaml.Node, v reflect.Value, path *field.Path) {
 	for key, value := range d.pairs(n, path, path.Key) {
 		text := reflect.New(v.Type().Elem()).Elem()

@@ -61,6 +61,9 @@ func poolGen() *rapid.Generator[v1alpha1.Pool] {
 		s.Memory = optional(t, "memory", amountGen("128Mi", "1536Gi", "64G", "1Ti", "1Ei"))
 		s.EphemeralStorage = optional(t, "disk", amountGen("1Gi", "0.5Ti", "123456789012"))
 		s.Pods = optional(t, "pods", rapid.Int32Range(1, 10_000))
+		if rapid.Bool().Draw(t, "other devices") {
+			s.ExtendedResources = map[string]int32{"google.com/tpu": rapid.Int32Range(0, 8).Draw(t, "tpus")}
+		}
 		s.Labels = texts(t, "labels", rapid.StringMatching(`([A-Za-z0-9][-A-Za-z0-9_.]{0,20})?[A-Za-z0-9]`))
 		s.Topology = topologyGen().Draw(t, "topology")
 		s.Placement = rapid.SampledFrom([]v1alpha1.Placement{"", "pack", "spread", "wholeNode"}).Draw(t, "placement")
