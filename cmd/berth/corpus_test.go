@@ -38,9 +38,9 @@ func TestCorpusLive(t *testing.T) {
 				}
 				stories = append(stories, all...)
 			}
-			args := []string{"--dialect", strings.Join(cluster, ",")}
-			if cluster[0] == "upstream" {
-				args = nil
+			args := []string{"--default-scheduler", "berth"}
+			if cluster[0] != "upstream" {
+				args = append(args, "--dialect", strings.Join(cluster, ","))
 			}
 			c := startClusterOf(t, corpusFleet(t), args...)
 			for _, s := range stories {

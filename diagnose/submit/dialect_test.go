@@ -1,6 +1,7 @@
 package submit
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/berth-dev/berth/kube/cluster"
@@ -51,8 +52,9 @@ spec:
 `
 	}
 	for name, c := range map[string]struct{ dialect, scheduler, objects string }{
-		"kai":   {"kai", "kai-scheduler", kaiQueue + job("kai.scheduler/queue: team", `kai.scheduler/batch-min-member: "3"`, "kai-scheduler")},
-		"kueue": {"kueue", "default-scheduler", kueueQueue + job("kueue.x-k8s.io/queue-name: team", "", "default-scheduler")},
+		"kai":                            {"kai", "kai-scheduler", kaiQueue + job("kai.scheduler/queue: team", `kai.scheduler/batch-min-member: "3"`, "kai-scheduler")},
+		"kueue":                          {"kueue", "default-scheduler", kueueQueue + job("kueue.x-k8s.io/queue-name: team", "", "default-scheduler")},
+		"kueue, suspended by its author": {"kueue", "default-scheduler", kueueQueue + strings.Replace(job("kueue.x-k8s.io/queue-name: team", "", "default-scheduler"), "spec:\n", "spec:\n  suspend: true\n", 1)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := twoZones()

@@ -52,7 +52,7 @@ func (c *checker) after(s *submission, ops []edit.Op) (then Verdict, outcome str
 		c.uids++
 		return types.UID(fmt.Sprintf("submitted-%d", c.uids))
 	}
-	w, _, err := workload.Of(object, workload.Options{At: c.now.At, Namespace: s.Ref.Namespace, Nodes: c.now.Nodes, UID: uid})
+	w, _, err := workload.Of(object, workload.Options{At: c.now.At, Namespace: s.Ref.Namespace, Nodes: c.now.Nodes, UID: uid, LetIn: c.letIn()})
 	if err != nil || w == nil {
 		return "", "", false
 	}

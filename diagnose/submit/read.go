@@ -14,7 +14,19 @@ import (
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/diagnose/submit/workload"
+	"github.com/berth-dev/berth/kube/dialect"
+	"github.com/berth-dev/berth/kube/dialect/all"
 )
+
+// letIn says which suspended Jobs a queue lets in, by the dialects that are spoken.
+func (c *checker) letIn() func(*metav1.ObjectMeta) bool {
+	return func(job *metav1.ObjectMeta) bool {
+		return slices.ContainsFunc(all.Dialects(), func(d dialect.Dialect) bool {
+			a, ok := d.(dialect.Admitter)
+			return ok && slices.Contains(c.world.Model.Dialects, d.Name()) && a.Queued(job)
+		})
+	}
+}
 
 // read makes workloads of the manifests, and returns all objects that they add to the facts.
 func (c *checker) read(namespace string, items []Item) []facts.Object {
@@ -23,7 +35,7 @@ func (c *checker) read(namespace string, items []Item) []facts.Object {
 		return types.UID(fmt.Sprintf("submitted-%d", c.uids))
 	}
 	left := workload.MostInAll
-	o := workload.Options{At: c.world.Facts.At, Namespace: namespace, Nodes: c.world.Facts.Nodes, UID: uid, Budget: &left}
+	o := workload.Options{At: c.world.Facts.At, Namespace: namespace, Nodes: c.world.Facts.Nodes, UID: uid, Budget: &left, LetIn: c.letIn()}
 	var objects []facts.Object
 	var claims []*corev1.PersistentVolumeClaim
 	for i := range items {

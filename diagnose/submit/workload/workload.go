@@ -54,6 +54,7 @@ type maker struct {
 	nodes []*corev1.Node
 	next  func() types.UID
 	left  int // pods that may still be made
+	letIn func(*metav1.ObjectMeta) bool
 }
 
 // Options are what the pods depend on beside the object.
@@ -63,6 +64,8 @@ type Options struct {
 	Nodes     []*corev1.Node // a DaemonSet has a pod on each that it matches
 	UID       func() types.UID
 	Budget    *int // pods that may still be made of all objects; nil: MostPods for each
+	// LetIn says whether a Job that is suspended is so until a queue lets it in: it has the pods that it will have then. Nil: none is.
+	LetIn func(*metav1.ObjectMeta) bool
 }
 
 // Of reads an object, as JSON has it. It returns nil for one that has no pods, and the object, typed, where its kind is
@@ -73,7 +76,7 @@ func Of(object map[string]any, o Options) (*Workload, facts.Object, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	m := maker{at: o.At, nodes: o.Nodes, next: o.UID, left: MostPods}
+	m := maker{at: o.At, nodes: o.Nodes, next: o.UID, left: MostPods, letIn: o.LetIn}
 	if o.Budget != nil {
 		m.left = min(m.left, *o.Budget)
 		defer func(had int) { *o.Budget -= had - m.left }(m.left)
@@ -238,7 +241,11 @@ func (m *maker) job(name string, j *batchv1.Job, above facts.Object, template st
 	if c := j.Spec.Completions; c != nil {
 		n = min(n, int(*c))
 	}
-	if ptr.Deref(j.Spec.Suspend, false) {
+	switch {
+	case !ptr.Deref(j.Spec.Suspend, false):
+	case m.letIn != nil && m.letIn(&j.ObjectMeta):
+		j.Spec.Suspend = nil
+	default:
 		n = 0
 	}
 	p := m.part(name, j, above, template, &j.Spec.Template, n)
