@@ -40,6 +40,27 @@ func definition(group, version, kind, plural string, short ...string) map[string
 	}
 }
 
+// column is one that kubectl get prints; wide: with -o wide alone.
+type column struct {
+	name, kind, path string
+	wide             bool
+}
+
+// printed is the definition with the columns that the project's own has.
+func printed(d map[string]any, columns ...column) map[string]any {
+	var list []any
+	for _, c := range columns {
+		one := map[string]any{"name": c.name, "type": c.kind, "jsonPath": c.path}
+		if c.wide {
+			one["priority"] = int64(1)
+		}
+		list = append(list, one)
+	}
+	version := d["spec"].(map[string]any)["versions"].([]any)[0].(map[string]any)
+	version["additionalPrinterColumns"] = list
+	return d
+}
+
 // clusterWide is the definition of a kind without namespaces.
 func clusterWide(d map[string]any) map[string]any {
 	d["spec"].(map[string]any)["scope"] = "Cluster"

@@ -22,7 +22,9 @@ import (
 var trainJob = operator{
 	name: "trainjob", needs: "jobset",
 	own: []map[string]any{
-		definition(trainjob.Group, "v1alpha1", "TrainJob", "trainjobs"), definition(trainjob.Group, "v1alpha1", "TrainingRuntime", "trainingruntimes"),
+		printed(definition(trainjob.Group, "v1alpha1", "TrainJob", "trainjobs"),
+			column{name: "State", kind: "string", path: ".status.conditions[-1:].type"}, column{name: "Age", kind: "date", path: ".metadata.creationTimestamp"}),
+		definition(trainjob.Group, "v1alpha1", "TrainingRuntime", "trainingruntimes"),
 		clusterWide(definition(trainjob.Group, "v1alpha1", "ClusterTrainingRuntime", "clustertrainingruntimes")),
 	},
 	rules: []any{

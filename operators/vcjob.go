@@ -25,7 +25,10 @@ import (
 var volcanoJob = operator{
 	name: "vcjob", secrets: true,
 	checked: []hook{{group: "batch.volcano.sh", version: "v1alpha1", kind: "Job", plural: "jobs"}},
-	own:     []map[string]any{definition("batch.volcano.sh", "v1alpha1", "Job", "jobs", "vcjob", "vj")},
+	own: []map[string]any{printed(definition("batch.volcano.sh", "v1alpha1", "Job", "jobs", "vcjob", "vj"), // config/crd/volcano/bases/batch.volcano.sh_jobs.yaml
+		column{name: "STATUS", kind: "string", path: ".status.state.phase"}, column{name: "minAvailable", kind: "integer", path: ".status.minAvailable"},
+		column{name: "RUNNINGS", kind: "integer", path: ".status.running"}, column{name: "AGE", kind: "date", path: ".metadata.creationTimestamp"},
+		column{name: "QUEUE", kind: "string", path: ".spec.queue", wide: true})},
 	rules: []any{
 		rule("batch.volcano.sh", "jobs", "get", "list", "watch"), rule("batch.volcano.sh", "jobs/status", "update", "patch"), rule("batch.volcano.sh", "jobs/finalizers", "update"),
 		rule("scheduling.volcano.sh", "podgroups", "create"), rule("", "services", "create"), rule("", "configmaps", "create"), rule("", "secrets", "create"),
