@@ -84,7 +84,7 @@ func anyNode(t *rapid.T, name string) engine.Node {
 	if seldom(t, 3) {
 		n.Devices, n.Offers = nil, anyOffers(t, name)
 	} else if seldom(t, 2) {
-		n.Slices, n.Model = anySlices(t), pick(t, "", "A", "B")
+		n.Slices, n.Model = anySlices(t), pick(t, "", "A", "B", "A-MIG-1g.10gb")
 		if n.Slices[0].Resource == gpu {
 			n.Devices = nil
 		} else {
@@ -191,7 +191,7 @@ func anyPart(t *rapid.T) *engine.Part {
 
 func anyGPU(t *rapid.T) engine.GPU {
 	return engine.GPU{
-		Models: pick(t, nil, nil, nil, nil, []string{"A"}, []string{"B", "A"}),
+		Models: pick(t, nil, nil, nil, nil, []string{"A"}, []string{"B", "A"}, []string{"A-MIG-1g.10gb"}),
 		Clique: pick(t, "", "", "", engine.Prefer, engine.Require),
 		NUMA:   pick(t, "", "", "", engine.Prefer, engine.Require),
 	}

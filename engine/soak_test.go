@@ -662,6 +662,7 @@ func (w *soakWorld) bill(p *soakPod, node string, visit func(string, int64)) {
 			continue
 		}
 		rate := int64(1)
+		model, _, _ := strings.Cut(model, "-MIG-")
 		for _, x := range w.cfg.Rates {
 			if x.Model == model {
 				rate = x.Units

@@ -179,7 +179,7 @@ func (w *soakWorld) addNode(name string) {
 		}
 	}
 	if w.odds(4) { // shared by replicas, or cut by MIG beside GPUs that are not
-		n.Devices, n.Model = nil, soakPick(w, model, model, "")
+		n.Devices, n.Model = nil, soakPick(w, model, model, model+"-MIG-1g.10gb", "")
 		n.Slices = []engine.Slice{soakPick(w, engine.Slice{Resource: gpu, Memory: 500, Compute: 500}, engine.Slice{Resource: gpu, Memory: 250, Compute: 250}, engine.Slice{Resource: soakMIG, Memory: 500, Compute: 428}, engine.Slice{Resource: soakMIG, Memory: 250, Compute: 285})}
 		if n.Slices[0].Resource == soakMIG {
 			n.Allocatable = append(n.Allocatable, engine.Amount{Resource: soakMIG, Value: soakPick[int64](w, 2, 4, 7)})
@@ -259,7 +259,7 @@ func (w *soakWorld) arrive() {
 	if w.odds(8) {
 		spec.Requests = spec.Requests[1:]
 	} else {
-		spec.GPU.Models = soakPick(w, nil, nil, nil, []string{"A"}, []string{"B", "A"})
+		spec.GPU.Models = soakPick(w, nil, nil, nil, []string{"A"}, []string{"B", "A"}, []string{"A-MIG-1g.10gb", "B"})
 		spec.GPU.Clique = soakPick(w, "", "", "", engine.Prefer, engine.Require)
 	}
 	if w.odds(4) {

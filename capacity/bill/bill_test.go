@@ -189,6 +189,24 @@ func TestBills(t *testing.T) {
 			},
 		},
 		{
+			// Under MIG's strategy single GPU Feature Discovery counts instances: 14 of a seventh each are those of 2 GPUs.
+			name: "instances that are offered as GPUs", close: 60, by: bill.ByNamespace,
+			steps: []bill.Step{{Now: after(0), Fresh: true, Changes: []engine.Change{
+				{Node: &engine.Node{
+					Name: "single", Version: 1, Model: "A100-MIG-1g.5gb",
+					Labels:      map[string]string{"nvidia.com/gpu.count": "14", "nvidia.com/gpu.replicas": "1", "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"},
+					Allocatable: engine.Resources{{Resource: "nvidia.com/gpu", Value: 14}},
+					Slices:      []engine.Slice{{Resource: "nvidia.com/gpu", Memory: 125, Compute: 142}},
+				}},
+				aPod("x/1", "", "single", 1, 2),
+			}}},
+			want: []string{
+				"[x]: 0.142 h [], unpriced 0.142, idle 0.000, waits 0.000 by 0, lost 0.000 by 0, share []",
+				"unused: 1.858 h [], unpriced 1.858, idle 0.000, waits 0.000 by 0, lost 0.000 by 0, share []",
+				"paid: 2.000 h [], unpriced 2.000, idle 0.000, waits 0.000 by 0, lost 0.000 by 0, share []",
+			},
+		},
+		{
 			// The bill is of minutes 30 to 90 of 120. From 60 to 75 nobody watched: 45 minutes of 8 GPUs are 6 GPU-hours.
 			name: "a span with a gap", close: 120, o: bill.Options{Tariff: eight, From: after(30), To: after(90)},
 			steps: []bill.Step{

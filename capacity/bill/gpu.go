@@ -28,7 +28,7 @@ func gpusOf(n *engine.Node, pool *Pool, resource string) int64 {
 		count = int64(pool.GPUs)
 	}
 	if count == 0 {
-		count = number(n.Labels[labelCount])
+		count = labelled(n, resource)
 	}
 	if count == 0 {
 		count = int64(len(n.Devices))
@@ -44,6 +44,26 @@ func gpusOf(n *engine.Node, pool *Pool, resource string) int64 {
 		count = n.Allocatable.Get(resource) / max(1, number(n.Labels[labelReplicas]))
 	}
 	return min(max(count, 0), mostOf)
+}
+
+// labelled is how many GPUs GPU Feature Discovery counts on the machine, 0 where it does not. Under MIG's strategy single it counts
+// instances: there are as many GPUs as it takes to hold them all.
+func labelled(n *engine.Node, resource string) int64 {
+	count := number(n.Labels[labelCount])
+	_, profile, single := strings.Cut(n.Labels[labelProduct], "-MIG-")
+	if !single {
+		return count
+	}
+	for i := range n.Slices {
+		if s := &n.Slices[i]; s.Resource == resource {
+			perGPU := max(1, whole/max(1, s.Charge("")*max(1, number(n.Labels[labelReplicas]))))
+			if strings.HasSuffix(strings.TrimSuffix(profile, "-SHARED"), ".me") { // with media engines: one of a GPU
+				perGPU = 1
+			}
+			return (count + perGPU - 1) / perGPU
+		}
+	}
+	return count
 }
 
 // heldBy is what a pod holds, or asks for, of the GPUs of a node, in thousandths. n is nil where it has none yet.

@@ -16,8 +16,13 @@ var (
 
 // shortModel brings the names of one GPU model together: H100 is what people write, NVIDIA-H100-80GB-HBM3
 // what the node's label says. A name with a word that is not understood, such as a MIG or vGPU profile, stays
-// as it is. variant says that the name told more than the model, which is now lost.
+// as it is, and an instance of MIG keeps its profile: A100-MIG-1g.5gb. variant says that the name told more than the model, which is now
+// lost.
 func shortModel(name string) (short string, variant bool) {
+	if card, profile, ok := strings.Cut(name, "-MIG-"); ok && migProfile.MatchString(profile) {
+		short, variant = shortModel(card)
+		return short + "-MIG-" + profile, variant
+	}
 	var rest []string
 	for _, word := range strings.FieldsFunc(strings.ToUpper(name), func(r rune) bool { return strings.ContainsRune("-_ ", r) }) {
 		switch {

@@ -22,8 +22,9 @@ func TestShortModel(t *testing.T) {
 		"NVIDIA-GeForce-RTX-4090": {"RTX4090", false}, "rtx4090": {"RTX4090", false}, "RTX_4090": {"RTX4090", false},
 		"NVIDIA-RTX-A6000": {"RTXA6000", false}, "NVIDIA-RTX-6000-Ada-Generation": {"RTX6000ADA", false},
 		"Quadro-RTX-6000": {"Quadro-RTX-6000", false}, "NVIDIA-A40-48Q": {"NVIDIA-A40-48Q", false},
-		"NVIDIA-A100-SXM4-40GB-MIG-1g.5gb": {"NVIDIA-A100-SXM4-40GB-MIG-1g.5gb", false},
-		"Rubin":                            {"Rubin", false}, "NVIDIA": {"NVIDIA", false}, "80GB": {"80GB", false}, "": {"", false},
+		"NVIDIA-A100-SXM4-40GB-MIG-1g.5gb": {"A100-MIG-1g.5gb", true}, "A30-MIG-1g.6gb.me": {"A30-MIG-1g.6gb.me", false},
+		"NVIDIA-A100-SXM4-40GB-MIG-INVALID": {"NVIDIA-A100-SXM4-40GB-MIG-INVALID", false},
+		"Rubin":                             {"Rubin", false}, "NVIDIA": {"NVIDIA", false}, "80GB": {"80GB", false}, "": {"", false},
 	} {
 		short, variant := shortModel(name)
 		if diff := cmp.Diff(want, result{short, variant}); diff != "" {

@@ -33,12 +33,13 @@ func slicesOf(n *corev1.Node, have engine.Resources) (out []engine.Slice) {
 	return out
 }
 
-// slicedModel is the model of the GPUs that the slices are of, "" where the labels do not say, or where instances of MIG are offered
-// as GPUs: whoever names a model asks for a GPU of it.
+// slicedModel is the model of the GPUs that the slices are of, "" where the labels do not say. Where instances of MIG are offered as GPUs
+// it is that of the instance, A100-MIG-1g.5gb: whoever names an A100 asks for a GPU, and queues count the instance as a part of one.
 func slicedModel(labels map[string]string, all []engine.Slice) string {
 	product := strings.TrimSuffix(labels[labelProduct], "-SHARED")
 	if strings.Contains(product, "-MIG-") {
-		return ""
+		short, _ := shortModel(product)
+		return short
 	}
 	for _, s := range all {
 		of, _, _ := strings.Cut(labels[strings.TrimSuffix(s.Resource, ".shared")+".product"], "-MIG-")

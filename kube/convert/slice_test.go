@@ -5,10 +5,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/engine"
@@ -42,6 +43,58 @@ func TestSlicesAreThoseOfTheTables(t *testing.T) {
 	}
 }
 
+// A limit of one GPU of the model holds as many instances of each profile of each model under single as under mixed: as many as are
+// not more than the GPU by their larger share.
+func TestLimitsOfAModelCountItsInstances(t *testing.T) {
+	for _, m := range gpu.Models() {
+		model, _ := shortModel(m.Label())
+		for _, p := range m.Profiles() {
+			t.Run(m.Name+"/"+p.Name, func(t *testing.T) {
+				mixed, want := migNode(m, p, "mixed")
+				if got := startsWithin(mixed, "nvidia.com/mig-"+p.ResourceName(), model); got != want {
+					t.Errorf("under mixed %d instances start within one %s, want %d", got, model, want)
+				}
+				single, _ := migNode(m, p, "single")
+				if got := startsWithin(single, "nvidia.com/gpu", model); got != want {
+					t.Errorf("under single %d instances start within one %s, want %d", got, model, want)
+				}
+			})
+		}
+	}
+}
+
+// migNode is a node of which all GPUs are cut into instances of the profile, as GPU Feature Discovery labels it, and how many of them
+// one GPU is.
+func migNode(m gpu.Model, p gpu.Profile, strategy string) (n *corev1.Node, perGPU int) {
+	labels, resource := map[string]string{
+		"nvidia.com/gpu.product": m.Label() + "-MIG-" + p.ResourceName(), "nvidia.com/gpu.memory": strconv.Itoa(p.MemoryMiB), "nvidia.com/gpu.replicas": "1",
+	}, "nvidia.com/gpu"
+	if strategy == "mixed" {
+		resource = "nvidia.com/mig-" + p.ResourceName()
+		labels = map[string]string{
+			"nvidia.com/gpu.product": m.Label(), "nvidia.com/gpu.memory": strconv.Itoa(m.MemoryMiB),
+			resource + ".product": m.Label() + "-MIG-" + p.ResourceName(), resource + ".replicas": "1",
+		}
+	}
+	n = gpuNode(labels, resource, 16)
+	n.Status.Allocatable["pods"] = *apiresource.NewQuantity(110, apiresource.DecimalSI)
+	each := max(int64(p.Size)*engine.Whole/int64(m.Slots()), int64(p.Slices)*engine.Whole/int64(m.Slices()))
+	return n, int(engine.Whole / each)
+}
+
+// startsWithin is how many of sixteen pods that ask for one of the resource start in a queue with a limit of one GPU of the model.
+func startsWithin(n *corev1.Node, resource, model string) int {
+	snap := engine.Snapshot{Version: engine.SnapshotVersion, Nodes: []engine.Node{Node(n, Options{})}, Queues: []engine.Queue{
+		{Name: "team", Limits: engine.Resources{{Resource: engine.OfModel("nvidia.com/gpu", model), Value: 1}}},
+	}}
+	for i := range 16 {
+		snap.Pods = append(snap.Pods, engine.Pod{
+			Key: fmt.Sprintf("team/infer-%d", i), UID: fmt.Sprint(i), Queue: "team", Spec: engine.Spec{Requests: engine.Resources{{Resource: resource, Value: 1}}},
+		})
+	}
+	return len(engine.Load(snap, engine.Config{GPU: "nvidia.com/gpu"}).Plan(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)).Starts)
+}
+
 func TestSlices(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
@@ -57,7 +110,9 @@ func TestSlices(t *testing.T) {
 		{"replicas of instances", "gpu.product=NVIDIA-A100-SXM4-40GB mig-3g.20gb.product=NVIDIA-A100-SXM4-40GB-MIG-3g.20gb-SHARED mig-3g.20gb.replicas=2", "nvidia.com/mig-3g.20gb", "nvidia.com/mig-3g.20gb 250 214 of A100"},
 		{"an instance whose label alone names the card", "mig-3g.20gb.product=NVIDIA-A100-SXM4-40GB-MIG-3g.20gb", "nvidia.com/mig-3g.20gb", "nvidia.com/mig-3g.20gb 500 428 of A100"},
 		{"an instance of another card than the node's", "gpu.product=NVIDIA-A30 mig-3g.20gb.product=NVIDIA-A100-SXM4-40GB-MIG-3g.20gb", "nvidia.com/mig-3g.20gb", "nvidia.com/mig-3g.20gb 500 428"},
-		{"single, shared", "gpu.product=NVIDIA-A100-SXM4-40GB-MIG-7g.40gb-SHARED gpu.replicas=2", "nvidia.com/gpu", "nvidia.com/gpu 500 500"},
+		{"single, shared", "gpu.product=NVIDIA-A100-SXM4-40GB-MIG-7g.40gb-SHARED gpu.replicas=2", "nvidia.com/gpu", "nvidia.com/gpu 500 500 of A100-MIG-7g.40gb"},
+		{"single", "gpu.product=NVIDIA-A100-SXM4-40GB-MIG-1g.5gb gpu.replicas=1", "nvidia.com/gpu", "nvidia.com/gpu 125 142 of A100-MIG-1g.5gb"},
+		{"single, a product that is no model", "gpu.product=NVIDIA-Thing-MIG-1g.5gb", "nvidia.com/gpu", "nvidia.com/gpu 142 142 of NVIDIA-Thing-MIG-1g.5gb"},
 		{"cut in different ways", "gpu.product=NVIDIA-A100-SXM4-40GB-MIG-INVALID gpu.replicas=0", "nvidia.com/gpu", ""},
 		{"an instance of a card that nobody describes", "", "nvidia.com/mig-2g.10gb", "nvidia.com/mig-2g.10gb 285 285"},
 		{"more replicas than parts", "gpu.replicas=100000", "nvidia.com/gpu", "nvidia.com/gpu 1 1"},
@@ -91,6 +146,6 @@ func TestSlices(t *testing.T) {
 func gpuNode(labels map[string]string, name string, count int64) *corev1.Node {
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: labels},
-		Status:     corev1.NodeStatus{Allocatable: corev1.ResourceList{corev1.ResourceName(name): *resource.NewQuantity(count, resource.DecimalSI)}},
+		Status:     corev1.NodeStatus{Allocatable: corev1.ResourceList{corev1.ResourceName(name): *apiresource.NewQuantity(count, apiresource.DecimalSI)}},
 	}
 }

@@ -75,7 +75,8 @@ type Node struct {
 	// Slices are the resources of which one is a part of a GPU, by name, each once. One of Config.GPU that is not listed is a
 	// whole GPU, and one of any other resource none of it.
 	Slices []Slice `json:"slices,omitempty"`
-	// Model is the GPU model of what the node has of GPUs where Devices is nil; "": not known.
+	// Model is the GPU model of what the node has of GPUs where Devices is nil; "": not known. Where what it has are instances of MIG
+	// that are offered as GPUs it is that of the instance, A100-MIG-1g.5gb, so that nobody who names an A100 gets one; see CountedModel.
 	Model string `json:"model,omitempty"`
 	// Images are the container images that the node has, by name, each once.
 	Images []Image `json:"images,omitempty"`
@@ -338,6 +339,13 @@ func (b *Budget) Span(at time.Time) (from, to time.Time) {
 
 // OfModel names, in amounts of queues, the resource as far as it is of one GPU model.
 func OfModel(resource, model string) string { return resource + "@" + model }
+
+// CountedModel is the model as whose GPUs queues count those of the model: of an instance of MIG, A100-MIG-1g.5gb, that of the GPU
+// that it is cut from, A100. Amounts and rates of queues are for models that are counted.
+func CountedModel(model string) string {
+	whole, _, _ := strings.Cut(model, "-MIG-")
+	return whole
+}
 
 // Disruption is a disruption budget: how many of the pods that name it may be evicted now.
 type Disruption struct {

@@ -36,6 +36,12 @@ func (m *Model) Booked(a api.Amount) (dim int, amount int64) {
 	return dim, a.Value
 }
 
+// DimOf is the dimension that GPUs of the model count in, besides that of all GPUs.
+func (m *Model) DimOf(model string) int {
+	//mutate: charge-instances-of-model -> m.Dims.ID(api.OfModel(m.Config.GPU, model))
+	return m.Dims.ID(api.OfModel(m.Config.GPU, api.CountedModel(model)))
+}
+
 // Told is the amount of an account in words.
 func (m *Model) Told(dim int, amount int64) api.Amount {
 	unit := m.Unit(dim)
@@ -204,7 +210,7 @@ func (m *Model) chargeOf(p *Pod) []quantity.Demand {
 	}
 	out := p.countedAs(gpus * m.Rate(model))
 	if model != "" {
-		out = append(out, quantity.Demand{Dim: m.Dims.ID(api.OfModel(m.Config.GPU, model)), Amount: gpus})
+		out = append(out, quantity.Demand{Dim: m.DimOf(model), Amount: gpus})
 	}
 	return out
 }
@@ -233,7 +239,7 @@ func (m *Model) chargeOfHold(h *Hold) []quantity.Demand {
 	}
 	//mutate: pledge-rated
 	if models := h.On.Models; m.Tree.ByModel && len(models) == 1 {
-		out = append(out, quantity.Demand{Dim: m.Dims.ID(api.OfModel(m.Config.GPU, models[0])), Amount: gpus})
+		out = append(out, quantity.Demand{Dim: m.DimOf(models[0]), Amount: gpus})
 		gpus *= m.Rate(models[0])
 	}
 	return append(out, quantity.Demand{Dim: quantity.DimGPU, Amount: gpus})

@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/quantity"
@@ -158,7 +159,7 @@ func (a *Check) lacks(g *Gang, sum map[string]int64) {
 	pods = slices.DeleteFunc(pods, func(p *Pod) bool { return p.Host != nil || p.Terminating || p.Foreign })
 	model, units := "", int64(1)
 	if i := slices.IndexFunc(pods, func(p *Pod) bool { return len(p.GPU.Models) > 0 }); i >= 0 && a.m.Tree.ByModel {
-		model = pods[i].GPU.Models[0]
+		model, _, _ = strings.Cut(pods[i].GPU.Models[0], "-MIG-")
 	}
 	for _, r := range a.m.Config.Rates {
 		if model != "" && r.Model == model {
@@ -381,6 +382,7 @@ func (a *Check) rated(resource string, amount int64, model string, visit func(re
 		visit(resource, amount)
 		return
 	}
+	model, _, _ = strings.Cut(model, "-MIG-")
 	units := int64(1)
 	for _, rate := range a.m.Config.Rates {
 		if rate.Model == model {

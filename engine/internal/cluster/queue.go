@@ -436,6 +436,7 @@ func (q *Queue) chargeUser(user string, bill []quantity.Demand, times int64) {
 
 // Rate is how much one GPU of the model counts.
 func (m *Model) Rate(model string) int64 {
+	model = api.CountedModel(model)
 	for _, r := range m.Config.Rates {
 		if r.Model == model {
 			return r.Units

@@ -21,7 +21,7 @@ func (m *Model) ModelledCapacity() quantity.Vector {
 		if len(models) == 1 { // as Pod.GPUModel has it
 			sliced := m.inSlices(n.Spec)
 			out.Add(quantity.DimGPU, sliced*(m.Rate(models[0])-1))
-			out.Add(m.Dims.ID(api.OfModel(m.Config.GPU, models[0])), sliced)
+			out.Add(m.DimOf(models[0]), sliced)
 		}
 		for i, model := range models {
 			of := gpus // that are not of the models before
@@ -32,7 +32,7 @@ func (m *Model) ModelledCapacity() quantity.Vector {
 			of = GPUs(of)
 			out.Add(quantity.DimGPU, of*(m.Rate(model)-1))
 			if model != "" {
-				out.Add(m.Dims.ID(api.OfModel(m.Config.GPU, model)), of)
+				out.Add(m.DimOf(model), of)
 			}
 		}
 	}
@@ -105,7 +105,7 @@ func (m *Model) asks(g *Gang) []quantity.Demand {
 	for i := range out {
 		if d := &out[i]; d.Dim == quantity.DimGPU && m.Tree.ByModel {
 			if model := g.wish(); model != "" {
-				out = append(out, quantity.Demand{Dim: m.Dims.ID(api.OfModel(m.Config.GPU, model)), Amount: d.Amount})
+				out = append(out, quantity.Demand{Dim: m.DimOf(model), Amount: d.Amount})
 				out[i].Amount *= m.Rate(model)
 			}
 		}

@@ -84,7 +84,7 @@ func (w *world) bill(pods []engine.Pod) map[string]int64 {
 		}
 		for _, a := range charges {
 			if a.Resource == w.gpu && model != "" {
-				out[engine.OfModel(w.gpu, model)] += a.Value
+				out[engine.OfModel(w.gpu, cutFrom(model))] += a.Value
 			}
 			if a.Resource == w.gpu {
 				a.Value *= w.rate(model)
@@ -175,12 +175,21 @@ func (w *world) modelled() bool {
 }
 
 func (w *world) rate(model string) int64 {
+	model = cutFrom(model)
 	for _, r := range w.cfg.Rates {
 		if r.Model == model {
 			return r.Units
 		}
 	}
 	return 1
+}
+
+// cutFrom is the model of the GPU that an instance of MIG, A100-MIG-1g.5gb, is cut from; of a GPU its own.
+func cutFrom(model string) string {
+	if at := strings.Index(model, "-MIG-"); at >= 0 {
+		return model[:at]
+	}
+	return model
 }
 
 // apart says whether it matters to the gang's queue which GPU model its members get: then all get one.
@@ -265,7 +274,7 @@ func (w *world) billOf(h engine.Hold) map[string]int64 {
 	}
 	for _, a := range charges {
 		if a.Resource == w.gpu && model != "" {
-			out[engine.OfModel(w.gpu, model)] += a.Value
+			out[engine.OfModel(w.gpu, cutFrom(model))] += a.Value
 		}
 		if a.Resource == w.gpu {
 			a.Value *= w.rate(model)

@@ -107,7 +107,7 @@ func (l *Limits) told(g why.Gate) why.Gate {
 func (a *asking) need(resource string) int64 {
 	base, model, apart := strings.Cut(resource, "@")
 	if apart && base == a.m.Config.GPU {
-		if model != a.model {
+		if model != api.CountedModel(a.model) {
 			return 0
 		}
 		return a.m.Least(a.g, quantity.DimGPU)
