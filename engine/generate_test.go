@@ -620,7 +620,15 @@ func anyMemoryEdit(t *rapid.T, version uint64) engine.Change {
 	case "refusal":
 		return engine.Change{Refusal: &engine.Refusal{Pod: pod, UID: pick(t, "u", "v"), Version: version, Node: node, Reason: "no", Until: soon(t)}}
 	}
-	return engine.Change{Hold: &engine.Hold{Gang: pick(t, "gang", "band", "solo-0"), Version: version, Node: node, Requests: engine.Resources{{Resource: gpu, Value: 1}}, Cards: anyHeldCards(t, node), Until: soon(t)}}
+	return engine.Change{Hold: &engine.Hold{Gang: pick(t, "gang", "band", "solo-0"), Version: version, Node: node, Requests: engine.Resources{{Resource: gpu, Value: 1}}, Cards: anyHeldCards(t, node), Devices: anyHeldDevices(t, node), Claimed: pick[int64](t, 0, 0, 500), Until: soon(t)}}
+}
+
+// anyHeldDevices are devices for claims, whether or not the node has these.
+func anyHeldDevices(t *rapid.T, node string) (out []string) {
+	for range upTo(t, 2) {
+		out = append(out, fmt.Sprint(node, "-dev", upTo(t, 3)))
+	}
+	return out
 }
 
 // anyHeldCards is what is held of cards of the node, whether or not it has these.

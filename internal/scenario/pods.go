@@ -3,6 +3,7 @@ package scenario
 import (
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 	"time"
 
@@ -140,6 +141,7 @@ func constraints() map[string]reader[engine.Pod] {
 		}),
 		"affinity": affinity,
 		"claim":    claim,
+		"claimed":  parsed(strconv.Atoi, func(p *engine.Pod, v int) { p.Claimed = int64(v) }),
 		"part":     part,
 		"prefer":   listed(preference, func(p *engine.Pod) *[]engine.Preference { return &p.Preferred }),
 		"tolerate": listed(toleration, func(p *engine.Pod) *[]engine.Toleration { return &p.Tolerations }),

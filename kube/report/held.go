@@ -2,11 +2,13 @@ package report
 
 import (
 	"encoding/json"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/engine"
 )
 
 // Held is the place that is kept for a pod while its victims end: the message of the condition berth.dev/PlaceHeld, as
@@ -17,6 +19,24 @@ type Held struct {
 	Node string `json:"node"`
 	// Mark is the mark of the pod's workload, by which victims in other namespaces name it (Eviction.For).
 	Mark string `json:"mark"`
+	// Named is what is kept there by name, for all pods of the workload together: one of those that are nominated for the node says it.
+	// Since 2026-11-17.
+	Named
+}
+
+// Named is what a place keeps that is more than an amount: parts of GPUs, or whole ones on a node that gives parts, and devices for
+// claims, with what parts of GPUs among those count in queues.
+type Named struct {
+	Cards   []engine.HeldCard `json:"cards,omitempty"`
+	Devices []string          `json:"devices,omitempty"`
+	Claimed int64             `json:"claimed,omitempty"`
+}
+
+// Equal says whether the two are the same.
+func (n *Named) Equal(o *Named) bool {
+	return n.Claimed == o.Claimed && slices.Equal(n.Devices, o.Devices) && slices.EqualFunc(n.Cards, o.Cards, func(a, b engine.HeldCard) bool {
+		return a.ID == b.ID && (a.Part == nil) == (b.Part == nil) && (a.Part == nil || *a.Part == *b.Part)
+	})
 }
 
 // Condition is the place as a condition of the pod.

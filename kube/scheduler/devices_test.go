@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,6 +16,7 @@ import (
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -251,6 +253,96 @@ func TestInstancesOfClaimsCountInQueues(t *testing.T) {
 			t.Error(diff)
 		}
 	})
+}
+
+// A scheduler that is killed while the victim ends has a successor that keeps the devices: half of the card is free from the start, and a pod
+// with a claim for that waits, because the card is kept for one that needs all of it.
+func TestASuccessorKeepsDevicesOfClaims(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		objects := append(partitioned("n1"), partClaim("half-a", "half"), partClaim("half-b", "half"), partClaim("whole", "whole"))
+		ranked := func(p *corev1.Pod, priority int32) *corev1.Pod {
+			p.Spec.Priority = &priority
+			return p
+		}
+		w := deviceWorld(t, append(objects, ranked(withDevices("old", "half-a"), 0))...)
+		w.ends(10 * time.Minute)
+		o := &orders{w: w}
+		stop := w.start(o.options)
+		w.after(2 * time.Second)
+		w.add(ranked(withDevices("new", "whole"), 50))
+		w.after(2 * time.Second)
+		want := []string{"gpu.example.com/n1/whole"}
+		if diff := cmp.Diff(want, o.devices()); diff != "" {
+			t.Fatalf("held before the restart (-want +got):\n%s\n%q", diff, w.said("new"))
+		}
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		o = &orders{w: w}
+		w.start(o.options)
+		w.add(ranked(withDevices("small", "half-b"), 0))
+		w.after(time.Minute)
+		if diff := cmp.Diff(want, o.devices()); diff != "" {
+			t.Errorf("held by the successor (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]string{""}, w.at("small")); diff != "" {
+			t.Errorf("small has what is held: %s", diff)
+		}
+		w.after(9*time.Minute + 30*time.Second)
+		free := w.resourceClaim("half-a").DeepCopy() // as the claim controller does when the pod is gone
+		free.Status = resourcev1.ResourceClaimStatus{}
+		locked(w, func() bool { free.ResourceVersion = w.next(); return true })
+		if err := w.client.Tracker().Update(resourceClaims, free, "default"); err != nil {
+			t.Fatal(err)
+		}
+		w.after(time.Minute)
+		if diff := cmp.Diff([]string{"n1", ""}, w.at("new", "small")); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// partitioned is a node with one card, which is had whole or in two halves.
+func partitioned(name string) []runtime.Object {
+	objects := gpuNode(name, 3)
+	s := objects[1].(*resourcev1.ResourceSlice)
+	pool := resourcev1.ResourcePool{Name: name, Generation: 1, ResourceSliceCount: 2}
+	s.Spec.Pool = pool
+	amount := func(n int64) map[string]resourcev1.Counter {
+		return map[string]resourcev1.Counter{"slots": {Value: *resource.NewQuantity(n, resource.DecimalSI)}}
+	}
+	for i, d := range []struct {
+		name  string
+		draws int64
+	}{{"whole", 8}, {"half-0", 4}, {"half-1", 4}} {
+		kind := strings.TrimRight(d.name, "-01")
+		s.Spec.Devices[i] = resourcev1.Device{
+			Name: d.name, Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{"kind": {StringValue: &kind}},
+			ConsumesCounters: []resourcev1.DeviceCounterConsumption{{CounterSet: "card", Counters: amount(d.draws)}},
+		}
+	}
+	return append(objects, &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name + "-counters"}, Spec: resourcev1.ResourceSliceSpec{
+		Driver: "gpu.example.com", NodeName: &name, Pool: pool, SharedCounters: []resourcev1.CounterSet{{Name: "card", Counters: amount(8)}},
+	}})
+}
+
+// partClaim asks for one device of the kind.
+func partClaim(name, kind string) *resourcev1.ResourceClaim {
+	c := resourceClaim(name, 1)
+	c.Spec.Devices.Requests[0].Exactly.Selectors = []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{
+		Expression: fmt.Sprintf(`device.attributes["gpu.example.com"].kind == %q`, kind),
+	}}}
+	return c
+}
+
+// devices are those that are held for claims, as of the last plan.
+func (o *orders) devices() (out []string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, h := range o.last.Holds {
+		out = append(out, h.Devices...)
+	}
+	return out
 }
 
 // The members of a gang share one claim: none of them may wait for another to run first, and all are on the node of its devices.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/dialect/hami"
 )
 
@@ -165,4 +166,61 @@ func TestPartsCountInTheirQueue(t *testing.T) {
 			t.Errorf("c is told %q", pending)
 		}
 	})
+}
+
+// A scheduler that is killed while the victim ends has a successor that keeps the card on which room is made: a pod that comes meanwhile and
+// would fit beside the victim does not get what was free there.
+func TestASuccessorKeepsPartsOfACard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ranked := func(p *corev1.Pod, priority int32) *corev1.Pod {
+			p.Spec.Priority = &priority
+			return p
+		}
+		w := newWorld(t, hamiNode("n1"), ranked(vgpu("old", 12000, 0), 0))
+		w.ends(10 * time.Minute)
+		o := &orders{w: w}
+		stop := w.start(o.options)
+		w.after(2 * time.Second)
+		w.unlock("n1")
+		w.add(ranked(vgpu("beside", 15000, 0), 100))
+		w.after(2 * time.Second)
+		w.unlock("n1")
+		if diff := cmp.Diff([]string{"n1", "n1"}, w.at("old", "beside")); diff != "" {
+			t.Fatal(diff)
+		}
+		w.add(ranked(vgpu("new", 15000, 0), 50))
+		w.after(2 * time.Second)
+		want := []engine.HeldCard{{ID: "n1/GPU-n1-0", Part: &engine.Part{Cards: 1, Memory: 15000}}}
+		if diff := cmp.Diff(want, o.cards()); diff != "" {
+			t.Fatalf("held before the restart (-want +got):\n%s", diff)
+		}
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		o = &orders{w: w}
+		w.start(o.options)
+		w.add(ranked(vgpu("small", 3000, 0), 0))
+		w.after(time.Minute)
+		if diff := cmp.Diff(want, o.cards()); diff != "" {
+			t.Errorf("held by the successor (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]string{""}, w.at("small")); diff != "" {
+			t.Errorf("small has what is held: %s", diff)
+		}
+		w.after(10 * time.Minute)
+		w.unlock("n1")
+		if diff := cmp.Diff([]string{"n1"}, w.at("new")); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// cards are those that are held, as of the last plan.
+func (o *orders) cards() (out []engine.HeldCard) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, h := range o.last.Holds {
+		out = append(out, h.Cards...)
+	}
+	return out
 }

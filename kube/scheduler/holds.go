@@ -24,20 +24,22 @@ import (
 // nominated for the node, so that other schedulers leave it free and who comes after this process finds it again; the
 // condition beside it says that the nomination is ours. To the engine the hold counts, and not the nomination.
 type holds struct {
-	held      map[string]map[string]engine.Resources // by gang, then by node
-	nominated map[string]nomination                  // by pod
+	held      map[string]map[string]engine.Hold // by gang, then by node
+	nominated map[string]nomination             // by pod
 }
 
 // nomination is a pod for which a place is kept on the node.
 type nomination struct {
 	pod, gang, node string
 	uid             types.UID
+	// named is what it says of what is held by name on the node.
+	named report.Named
 	// started is until when its gang, which has been given its places, may still be on its way to them; zero: it has not.
 	started time.Time
 }
 
 func newHolds() holds {
-	return holds{held: make(map[string]map[string]engine.Resources), nominated: make(map[string]nomination)}
+	return holds{held: make(map[string]map[string]engine.Hold), nominated: make(map[string]nomination)}
 }
 
 // takeHolds takes note of what is held from now on, and no more. It returns the nominations that are to be written; those
@@ -48,7 +50,7 @@ func (v *evictor) takeHolds(plan *engine.Plan) []nomination {
 	for i := range plan.Changes {
 		switch c := &plan.Changes[i]; {
 		case c.Hold != nil:
-			insert(k.held, c.Hold.Gang, c.Hold.Node, c.Hold.Requests)
+			insert(k.held, c.Hold.Gang, c.Hold.Node, *c.Hold)
 			touched[c.Hold.Gang] = true
 		case c.Gone != nil && c.Gone.Kind == engine.KindHold:
 			at := strings.LastIndexByte(c.Gone.Key, '@')
@@ -100,8 +102,8 @@ func (v *evictor) settleNominations(now time.Time) {
 // It returns what is new.
 func (k *holds) assign(gang string, members []cluster.Pod) []nomination {
 	left := make(map[string]engine.Resources)
-	for node, r := range k.held[gang] {
-		left[node] = slices.Clone(r)
+	for node, h := range k.held[gang] {
+		left[node] = slices.Clone(h.Requests)
 	}
 	for _, m := range members {
 		if n, ok := k.nominated[m.Key]; ok && !takeFrom(left[n.node], m.Requests) {
@@ -122,8 +124,38 @@ func (k *holds) assign(gang string, members []cluster.Pod) []nomination {
 			}
 		}
 	}
+	for _, n := range k.name(gang, members) {
+		out = slices.DeleteFunc(out, func(o nomination) bool { return o.pod == n.pod })
+		out = append(out, n)
+	}
 	return out
 }
+
+// name lets one pod for each node say what is held there by name, the first in order. It returns the nominations that say something else
+// than before.
+func (k *holds) name(gang string, members []cluster.Pod) (out []nomination) {
+	said := make(map[string]bool)
+	for _, m := range members {
+		n, ok := k.nominated[m.Key]
+		if !ok {
+			continue
+		}
+		var named report.Named
+		if h := k.held[gang][n.node]; !said[n.node] && len(h.Cards)+len(h.Devices) <= mostNamed {
+			named = report.Named{Cards: h.Cards, Devices: h.Devices, Claimed: h.Claimed}
+		}
+		said[n.node] = true
+		if !n.named.Equal(&named) {
+			n.named = named
+			k.nominated[m.Key] = n
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// mostNamed is how many GPUs and devices of one node a condition names: more are kept as long as this process lives.
+const mostNamed = 256
 
 // takeFrom takes what a pod asks for from what is left, if it is there. What is not named in it does not count.
 func takeFrom(left, takes engine.Resources) bool {
@@ -147,7 +179,7 @@ func (v *evictor) nominate(ctx context.Context, n nomination) {
 	defer cancel()
 	v.patch(ctx, "nominate", n.pod, n.uid, map[string]any{
 		"nominatedNodeName": n.node,
-		"conditions":        []corev1.PodCondition{report.Held{Node: n.node, Mark: v.s.marks.Mark(n.gang)}.Condition(metav1.Now())},
+		"conditions":        []corev1.PodCondition{report.Held{Node: n.node, Mark: v.s.marks.Mark(n.gang), Named: n.named}.Condition(metav1.Now())},
 	})
 }
 

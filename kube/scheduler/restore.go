@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -63,10 +64,28 @@ func (s *scheduler) restore(now time.Time) {
 // restoreHold takes the pod's nomination for part of a hold.
 func (v *evictor) restoreHold(m cluster.Pod, until time.Time) {
 	node := m.Object.Status.NominatedNodeName
-	v.holds.nominated[m.Key] = nomination{pod: m.Key, gang: m.Workload, node: node, uid: m.Object.UID}
-	requests := plus(plus(v.holds.held[m.Workload][node], m.Requests), engine.Resources{{Resource: engine.Pods, Value: 1}})
-	insert(v.holds.held, m.Workload, node, requests)
-	v.s.inbox.Put(engine.Change{Hold: &engine.Hold{Gang: m.Workload, Node: node, Requests: requests, Until: until.Round(0).UTC()}})
+	named := namedBy(m.Object, node)
+	v.holds.nominated[m.Key] = nomination{pod: m.Key, gang: m.Workload, node: node, uid: m.Object.UID, named: named}
+	h := v.holds.held[m.Workload][node]
+	h.Gang, h.Node, h.Until = m.Workload, node, until.Round(0).UTC()
+	h.Requests = plus(plus(h.Requests, m.Requests), engine.Resources{{Resource: engine.Pods, Value: 1}})
+	h.Cards, h.Devices, h.Claimed = slices.Concat(h.Cards, named.Cards), slices.Concat(h.Devices, named.Devices), h.Claimed+named.Claimed
+	insert(v.holds.held, m.Workload, node, h)
+	v.s.inbox.Put(engine.Change{Hold: &h})
+}
+
+// namedBy is what the pod says of what is held by name on the node: nothing where that makes no sense. Whoever may write the pod's status
+// may write this.
+func namedBy(p *corev1.Pod, node string) report.Named {
+	held, ok := report.HeldOf(p)
+	if !ok || held.Node != node || len(held.Cards)+len(held.Devices) > mostNamed || held.Claimed > mostNamed*engine.Whole {
+		return report.Named{}
+	}
+	h := engine.Hold{Gang: keyOf(p), Node: node, Cards: held.Cards, Devices: held.Devices, Claimed: held.Claimed}
+	if h.Check() != "" {
+		return report.Named{}
+	}
+	return held.Named
 }
 
 // plus returns the sum.

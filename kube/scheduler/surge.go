@@ -240,7 +240,8 @@ func (v *evictor) restoreSurge(m cluster.Pod, s convert.Surge, now time.Time) ti
 		return e.Until
 	}
 	requests := plus(m.Requests, engine.Resources{{Resource: engine.Pods, Value: 1}})
-	insert(v.holds.held, kept.successor, s.To, requests)
-	v.s.inbox.Put(engine.Change{Hold: &engine.Hold{Gang: kept.successor, Node: s.To, Requests: requests, Until: e.Until, Coming: true}})
+	h := engine.Hold{Gang: kept.successor, Node: s.To, Requests: requests, Until: e.Until, Coming: true}
+	insert(v.holds.held, kept.successor, s.To, h)
+	v.s.inbox.Put(engine.Change{Hold: &h})
 	return e.Until
 }

@@ -390,6 +390,12 @@ func (h *Hold) Check() string {
 	if reason := h.Requests.Check(); reason != "" {
 		return "requests: " + reason
 	}
+	if slices.Contains(h.Devices, "") {
+		return "a device without an id"
+	}
+	if h.Claimed < 0 || h.Claimed > MaxGPUs*Whole {
+		return fmt.Sprintf("claimed: %d thousandths of a GPU: want 0 to %d", h.Claimed, int64(MaxGPUs*Whole))
+	}
 	for i := range h.Cards {
 		if c := &h.Cards[i]; c.ID == "" {
 			return "a card without an id"

@@ -399,7 +399,11 @@ type Hold struct {
 	Requests Resources `json:"requests"`
 	// Cards are the GPUs that it keeps or keeps parts of, on a node that gives parts: one entry for each pod and GPU.
 	Cards []HeldCard `json:"cards,omitempty"`
-	Until time.Time  `json:"until"`
+	// Devices are those that it keeps for claims, by Offer.ID, once for each pod, and Claimed what parts of GPUs among them count in
+	// queues, as Spec.Claimed.
+	Devices []string  `json:"devices,omitempty"`
+	Claimed int64     `json:"claimed,omitempty"`
+	Until   time.Time `json:"until"`
 	// Coming says that whom it is for is on its way from elsewhere: it is kept though nobody waits for it yet.
 	Coming bool `json:"coming,omitempty"`
 }
@@ -573,7 +577,8 @@ type Rejected struct {
 //	17 2026-11-17  Node.Quarantine, eviction cause unhealthy
 //	18 2026-11-17  Node.Model: quotas of one model count slices on nodes without whole GPUs; Gang.Whole
 //	19 2026-11-17  Queue.Strict
-const SnapshotVersion = 19
+//	20 2026-11-17  Hold.Devices and Claimed: places that are held keep devices of claims
+const SnapshotVersion = 20
 
 // Snapshot is everything a State knows, in canonical order. Times are in UTC.
 type Snapshot struct {

@@ -469,6 +469,7 @@ func (a *Check) Queue(q *Queue) {
 					pledged[r.Resource] += r.Value
 				}
 			}
+			a.rated(a.m.Config.GPU, h.Claimed, auditModel(a.m.Nodes[h.Node], nil), func(resource string, amount int64) { pledged[resource] += amount })
 			for _, c := range h.Cards {
 				if c.Part == nil {
 					continue
@@ -687,6 +688,15 @@ func (a *Check) offers(n *Node) {
 		for _, p := range n.Pods {
 			if _, devices := a.place(p.Pod); slices.Contains(devices, d.ID) {
 				held++
+			}
+		}
+		//archtest:any-order a sum
+		for key, h := range a.m.Holds {
+			if h.Node != n.Name || a.m.IsRejected(api.KindHold, key) {
+				continue
+			}
+			for _, id := range h.Devices {
+				held += auditBit(id == d.ID)
 			}
 		}
 		a.Note("node", n.Name, "offer", d.ID, int64(n.Offers.Holders(i)), held)

@@ -63,8 +63,22 @@ func (n *Node) keptFor(part *api.Part, at int) Kept {
 	return Kept{At: at, Memory: part.Of(n.Cards[at].Memory), Compute: part.Compute, Sharers: 1}
 }
 
+// OffersOf are the devices that the pod has on the node through claims, as a hold keeps them.
+func (n *Node) OffersOf(p *Pod) (out []string) {
+	for _, id := range p.HostDevices {
+		if n.Offers.Has(id) {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
 // keep takes what the hold keeps out of the node's devices, or with by = -1 puts it back.
 func (n *Node) keep(h *Hold, by int32) {
+	for _, id := range h.Devices {
+		//mutate: index-offers-kept
+		n.Offers.Hold(id, by)
+	}
 	if n.Cards == nil {
 		return
 	}
@@ -90,6 +104,10 @@ func (m *Model) RoomFor(h *Hold, n *Node) bool {
 	if slices.ContainsFunc(h.Requests, func(a api.Amount) bool { return n.Free.At(m.Dims.ID(a.Resource)) < a.Value }) {
 		return false
 	}
+	//mutate: outbid-offers
+	if !n.Offers.Free(h.Devices) {
+		return false
+	}
 	cards := slices.Clone(n.Cards)
 	for _, c := range h.Cards {
 		switch at := n.DeviceIndex(c.ID); {
@@ -113,8 +131,10 @@ func (m *Model) RoomFor(h *Hold, n *Node) bool {
 
 // partsHeld is what the parts that the hold keeps count in its queue, before the rate of their model.
 func (m *Model) partsHeld(h *Hold) (sum int64) {
+	//mutate: pledge-claimed
+	sum = h.Claimed
 	if len(h.Cards) == 0 {
-		return 0
+		return sum
 	}
 	by := m.partsBy(h.payer())
 	for _, c := range h.Cards {

@@ -293,7 +293,7 @@ func (m *Model) rechargeOn(n *Node, old *api.Node) {
 		m.revalue(p)
 	}
 	for _, h := range n.Held {
-		if m.Tree.ByModel || len(h.Cards) > 0 || resliced {
+		if m.Tree.ByModel || len(h.Cards) > 0 || h.Claimed > 0 || resliced {
 			m.pledge(h, -1)
 			m.pledge(h, 1)
 		}

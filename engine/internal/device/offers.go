@@ -62,6 +62,41 @@ func (o *Offers) Hold(id string, by int32) {
 	}
 }
 
+// Has says whether the device is one of these.
+func (o *Offers) Has(id string) bool {
+	if o == nil {
+		return false
+	}
+	_, ok := o.at[id]
+	return ok
+}
+
+// Free says whether nobody holds any of the devices, and enough is left for all of them together. One that is listed twice is shared.
+func (o *Offers) Free(ids []string) bool {
+	if len(ids) == 0 {
+		return true
+	}
+	if o == nil {
+		return false
+	}
+	left := slices.Clone(o.left)
+	for k, id := range ids {
+		i, ok := o.at[id]
+		if !ok || o.holders[i] > 0 {
+			return false
+		}
+		if slices.Contains(ids[:k], id) {
+			continue
+		}
+		for _, d := range o.draws[i] {
+			if left[d.counter] -= d.amount; left[d.counter] < 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // take counts holders of a device. Several pods that share a claim hold its devices together, and draw once.
 func (o *Offers) take(i int, by int32) {
 	was := o.holders[i] > 0

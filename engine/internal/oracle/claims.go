@@ -10,8 +10,10 @@ import (
 
 // offers is every way to meet the pod's claims on the node with devices that nobody has, each as the devices that it would hold.
 func (w *world) offers(p engine.Pod, n engine.Node) [][]string {
+	mine := w.claimed(w.Holds, p.Gang)
+	kept := filter(w.Holds, func(h engine.Hold) bool { return h.Node == n.Name && !mine[place(h)] && w.stands(h) })
 	return claimWays(p.Claims, n, func(o engine.Offer) bool {
-		return o.Taken || some(w.Pods, func(q engine.Pod) bool {
+		return o.Taken || some(kept, func(h engine.Hold) bool { return slices.Contains(h.Devices, o.ID) }) || some(w.Pods, func(q engine.Pod) bool {
 			return w.at[q.Key].node == n.Name && slices.Contains(w.at[q.Key].devices, o.ID)
 		})
 	})

@@ -261,6 +261,7 @@ func (w *world) billOf(h engine.Hold) map[string]int64 {
 	out := map[string]int64{}
 	var charges []engine.Amount
 	by := w.countsBy(w.gang[h.Gang].Queue)
+	charges = append(charges, engine.Amount{Resource: w.gpu, Value: h.Claimed})
 	for _, c := range h.Cards {
 		if c.Part != nil {
 			charges = append(charges, engine.Amount{Resource: w.gpu, Value: partCount(c.Part, w.card(spot{h.Node, []string{c.ID}}, 0), by)})

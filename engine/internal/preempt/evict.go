@@ -342,6 +342,8 @@ func (y *Cycle) holdsFor(key string, pods []*cluster.Pod) []*cluster.Hold {
 		h.Requests = h.Requests.Plus(y.takes(p))
 		//mutate: hold-cards
 		h.Cards = append(h.Cards, p.Host.CardsOf(p)...)
+		//mutate: hold-devices
+		h.Devices, h.Claimed = append(h.Devices, p.Host.OffersOf(p)...), h.Claimed+p.Claimed
 	}
 	return out
 }
@@ -355,6 +357,7 @@ func joinHolds(all []*cluster.Hold) []*cluster.Hold {
 		if have := at[key]; have != nil {
 			have.Requests = have.Requests.Plus(h.Requests)
 			have.Cards = slices.Concat(have.Cards, h.Cards)
+			have.Devices, have.Claimed = slices.Concat(have.Devices, h.Devices), have.Claimed+h.Claimed
 			have.Join(h)
 			continue
 		}
