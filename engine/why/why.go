@@ -64,6 +64,11 @@ const (
 	MIG             Feature = "mig"
 	Fraction        Feature = "gpu-fraction"
 	Claims          Feature = "resource-claims"
+
+	// Devices of resource claims that are not decided, where no others would do.
+	SharedDevices     Feature = "devices-of-several-nodes"
+	DeviceCapacity    Feature = "device-capacity"
+	BindingConditions Feature = "device-binding-conditions"
 )
 
 // Amount is a quantity of one resource: milli-CPU for cpu, bytes for memory and storage, else a count.

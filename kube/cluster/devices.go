@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -29,6 +30,8 @@ type devices struct {
 
 	slices  map[string]map[string]*resourcev1.ResourceSlice // by node, then by name
 	offered map[string]convert.Offered                      // by node; as read of the slices
+	shared  map[string]*resourcev1.ResourceSlice            // by name; of devices that several nodes reach
+	far     convert.Offered                                 // as read of those
 	nodes   map[string]string                               // by driver and pool: the node that it is of
 	claims  map[string]*resourcev1.ResourceClaim            // by key
 	classes map[string]*resourcev1.DeviceClass
@@ -45,9 +48,10 @@ type devices struct {
 	attributes map[string]bool              // that claims want to agree in
 	grown      bool                         // there are more of either
 
-	pods  map[string]bool // keys of pods to give again
-	stale map[string]bool // names of nodes to give again
-	moved bool            // pools are of other nodes: where claims hold devices is to be worked out anew
+	undone map[string]bool // keys of pods that wait for devices of which nothing is decided; others may come that will do
+	pods   map[string]bool // keys of pods to give again
+	stale  map[string]bool // names of nodes to give again
+	moved  bool            // pools are of other nodes: where claims hold devices is to be worked out anew
 }
 
 // maxSelections is how many different selections are kept. When there are more, all are forgotten and those that are still asked
@@ -57,9 +61,9 @@ const maxSelections = 256
 func newDevices(selects Selects, gpu string) *devices {
 	return &devices{
 		selects: selects, gpu: gpu,
-		slices: make(map[string]map[string]*resourcev1.ResourceSlice), offered: make(map[string]convert.Offered), nodes: make(map[string]string),
+		slices: make(map[string]map[string]*resourcev1.ResourceSlice), shared: make(map[string]*resourcev1.ResourceSlice), offered: make(map[string]convert.Offered), nodes: make(map[string]string),
 		claims: make(map[string]*resourcev1.ResourceClaim), classes: make(map[string]*resourcev1.DeviceClass), taints: make(map[string]*resourcev1.DeviceTaintRule), users: make(map[string]map[string]*member), extra: make(map[types.UID]string), resources: make(map[string]convert.Selection), loose: make(map[string]time.Time), holding: make(map[string]map[string]bool), met: make(map[string]meeting),
-		selections: make(map[string]convert.Selection), attributes: make(map[string]bool), pods: make(map[string]bool), stale: make(map[string]bool),
+		selections: make(map[string]convert.Selection), attributes: make(map[string]bool), undone: make(map[string]bool), pods: make(map[string]bool), stale: make(map[string]bool),
 	}
 }
 
@@ -73,6 +77,7 @@ func (d *devices) join(m *member) {
 }
 
 func (d *devices) leave(m *member) {
+	delete(d.undone, m.key)
 	claims, _ := d.claimsOf(m)
 	for _, c := range claims {
 		cut(d.users, c.Key, m.key)
@@ -184,7 +189,10 @@ func (f *Feed) SetSlice(s *resourcev1.ResourceSlice) {
 	defer f.mu.Unlock()
 	d := f.devices
 	if s.Spec.NodeName == nil {
-		return // devices that several nodes reach are not decided
+		d.shared[s.Name] = s
+		d.readFar()
+		f.out.wake()
+		return
 	}
 	node := *s.Spec.NodeName
 	insert(d.slices, node, s.Name, s)
@@ -200,6 +208,9 @@ func (f *Feed) RemoveSlice(s *resourcev1.ResourceSlice) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if s.Spec.NodeName == nil {
+		delete(f.devices.shared, s.Name)
+		f.devices.readFar()
+		f.out.wake()
 		return
 	}
 	cut(f.devices.slices, *s.Spec.NodeName, s.Name)
@@ -207,8 +218,27 @@ func (f *Feed) RemoveSlice(s *resourcev1.ResourceSlice) {
 	f.out.wake()
 }
 
+// readFar reads the devices that several nodes reach. Which pods wait for those depends on them, as on classes.
+func (d *devices) readFar() {
+	all := make([]*resourcev1.ResourceSlice, 0, len(d.shared))
+	for _, name := range sortedNames(d.shared) {
+		all = append(all, d.shared[name])
+	}
+	d.far = convert.ReadSlices(d.withTaints(all))
+	clear(d.met)
+	d.classMoved()
+}
+
 func (d *devices) read(node string) {
+	was := d.offered[node]
 	d.offered[node] = convert.ReadSlices(d.tainted(node))
+	if now := d.offered[node]; was.Undecided() || now.Undecided() {
+		d.classMoved() // pods may wait for them, or no longer
+	}
+	//archtest:any-order it fills a set
+	for key := range d.undone {
+		d.pods[key] = true
+	}
 	if len(d.slices[node]) == 0 {
 		delete(d.offered, node)
 	}
@@ -218,15 +248,23 @@ func (d *devices) read(node string) {
 
 // tainted are the slices of the node with the taints that rules put on their devices.
 func (d *devices) tainted(node string) []*resourcev1.ResourceSlice {
+	var out []*resourcev1.ResourceSlice
+	for _, name := range sortedNames(d.slices[node]) {
+		out = append(out, d.slices[node][name])
+	}
+	return d.withTaints(out)
+}
+
+// withTaints puts the taints of rules on the slices' devices, in place.
+func (d *devices) withTaints(all []*resourcev1.ResourceSlice) []*resourcev1.ResourceSlice {
 	rules := make([]*resourcev1.DeviceTaintRule, 0, len(d.taints))
 	for _, name := range sortedNames(d.taints) {
 		rules = append(rules, d.taints[name])
 	}
-	var out []*resourcev1.ResourceSlice
-	for _, name := range sortedNames(d.slices[node]) {
-		out = append(out, convert.Tainted(d.slices[node][name], rules))
+	for i := range all {
+		all[i] = convert.Tainted(all[i], rules)
 	}
-	return out
+	return all
 }
 
 // SetTaintRule takes in a rule by which devices have a taint.
@@ -251,6 +289,9 @@ func (f *Feed) RemoveTaintRule(r *resourcev1.DeviceTaintRule) {
 func (d *devices) taintsMoved() {
 	for _, node := range sortedNames(d.slices) {
 		d.read(node)
+	}
+	if len(d.shared) > 0 {
+		d.readFar()
 	}
 }
 
@@ -277,7 +318,7 @@ func (d *devices) onNode(n *engine.Node) {
 	held := d.unplaced(n.Name)
 	for i := range offered.Devices {
 		dev := &offered.Devices[i]
-		if !dev.Exclusive() {
+		if dev.Undecided() != "" {
 			continue
 		}
 		o := dev.Offer(d.matching(dev), attributes)
@@ -418,7 +459,15 @@ func (f *Feed) claimDevices(m *member, v *engine.Pod) (missing []string) {
 		}
 		missing = append(missing, f.classless(m)...)
 		missing = append(missing, asked.Missing...)
-		if len(asked.Unknown) > 0 || slices.ContainsFunc(asked.Selections, func(s convert.Selection) bool { return d.meets(&s).undecided }) {
+		delete(d.undone, m.key)
+		if what := d.undecided(&asked); what != "" {
+			d.undone[m.key] = true
+			v.Features = slices.Clone(v.Features)
+			if at := slices.Index(v.Features, why.Claims); at >= 0 {
+				v.Features[at] = what
+			} else {
+				v.Features = append(v.Features, what) // a claim of its PodGroup, or one that stands for resources
+			}
 			return missing
 		}
 		d.learn(&asked)
@@ -472,10 +521,11 @@ func (f *Feed) reaching(c *resourcev1.ResourceClaim, names []string) []string {
 
 // meeting is which devices meet a selection.
 type meeting struct {
-	some      bool  // there are such
-	parts     bool  // not all of them are whole GPUs
-	least     int64 // of a GPU that one of them is, in thousandths
-	undecided bool  // some are shared in part, or had only after a condition is true
+	some      bool        // there are such
+	parts     bool        // not all of them are whole GPUs
+	least     int64       // of a GPU that one of them is, in thousandths
+	decided   bool        // some are of one node and had whole, as soon as they are allocated
+	undecided why.Feature // what others are, of which nothing is decided; "": there are none
 }
 
 // meets looks at all devices once for a selection, until they change.
@@ -484,21 +534,52 @@ func (d *devices) meets(s *convert.Selection) meeting {
 	if known {
 		return out
 	}
-	//archtest:any-order it asks whether there is one
-	for _, offered := range d.offered {
+	look := func(offered *convert.Offered, far why.Feature) {
 		for i := range offered.Devices {
-			if dev := &offered.Devices[i]; d.isSelected(s, dev) {
-				if of := dev.OfGPU(); !out.some || of < out.least {
-					out.least = of
-				}
-				out.some = true
-				out.parts = out.parts || !dev.WholeGPU()
-				out.undecided = out.undecided || !dev.Exclusive()
+			dev := &offered.Devices[i]
+			if !d.isSelected(s, dev) {
+				continue
+			}
+			if of := dev.OfGPU(); !out.some || of < out.least {
+				out.least = of
+			}
+			out.some = true
+			out.parts = out.parts || !dev.WholeGPU()
+			if what := cmp.Or(far, dev.Undecided()); what == "" {
+				out.decided = true
+			} else if out.undecided == "" || what < out.undecided {
+				out.undecided = what
 			}
 		}
 	}
+	//archtest:any-order it asks whether there is one, and for the first by name
+	for _, offered := range d.offered {
+		look(&offered, "")
+	}
+	look(&d.far, why.SharedDevices)
 	d.met[s.Name] = out
 	return out
+}
+
+// undecided is what the claims ask for that is not decided; "": nothing. Devices of which nothing is decided do not matter where others
+// will do, unless all are wanted.
+func (d *devices) undecided(a *convert.Asked) why.Feature {
+	if a.Unknown != "" {
+		return a.Unknown
+	}
+	all := make(map[string]bool)
+	for _, r := range a.Claims.Requests {
+		for _, o := range r.Options {
+			all[o.Selection] = all[o.Selection] || o.All
+		}
+	}
+	for i := range a.Selections {
+		s := &a.Selections[i]
+		if m := d.meets(s); m.undecided != "" && (!m.decided || all[s.Name]) {
+			return m.undecided
+		}
+	}
+	return ""
 }
 
 func (d *devices) isSelected(s *convert.Selection, dev *convert.OfferedDevice) bool {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/engine/why"
 )
 
 // MaxResourceClaims is how many resource claims of a pod are looked at.
@@ -85,7 +86,7 @@ type Asked struct {
 	Claims     engine.Claims
 	Selections []Selection // that requests name
 	Missing    []string    // what has to be there before anything can be had
-	Unknown    []string    // what is asked for and not decided
+	Unknown    why.Feature // what is asked for and not decided; "": nothing
 }
 
 // Add takes in what a claim that has no devices yet, and that the pod calls by the name, asks for. class finds device classes,
@@ -109,7 +110,7 @@ func (a *Asked) Add(called string, c *resourcev1.ResourceClaim, class func(strin
 			names = append(names, r.Name+"/"+e.Name)
 		}
 		if len(out.Options) == 0 {
-			a.Unknown = append(a.Unknown, fmt.Sprintf("request %s of claim %s", r.Name, called))
+			a.Unknown = why.Claims // a kind of request that is not known
 			continue
 		}
 		a.Claims.Requests, parts = append(a.Claims.Requests, out), append(parts, names)
@@ -123,7 +124,7 @@ func (a *Asked) Add(called string, c *resourcev1.ResourceClaim, class func(strin
 		case k.DistinctAttribute != nil:
 			rule = engine.DeviceAgreement{Attribute: string(*k.DistinctAttribute), Distinct: true}
 		default:
-			a.Unknown = append(a.Unknown, "a constraint of claim "+called)
+			a.Unknown = why.Claims // a kind of constraint that is not known
 			continue
 		}
 		number := len(a.Claims.Match)
@@ -147,7 +148,7 @@ func (a *Asked) option(claim, className string, selectors []resourcev1.DeviceSel
 		return engine.DeviceOption{Selection: className, Count: 1}
 	}
 	if capacity != nil && len(capacity.Requests) > 0 {
-		a.Unknown = append(a.Unknown, "a share of a device's capacity, in claim "+claim)
+		a.Unknown = why.DeviceCapacity
 	}
 	s := newSelection(of, selectors, tolerations)
 	a.Selections = append(a.Selections, s)
@@ -158,7 +159,7 @@ func (a *Asked) option(claim, className string, selectors []resourcev1.DeviceSel
 	case resourcev1.DeviceAllocationModeExactCount, "":
 		out.Count = int(max(count, 1))
 	default:
-		a.Unknown = append(a.Unknown, fmt.Sprintf("allocation mode %s, in claim %s", mode, claim))
+		a.Unknown = why.Claims
 	}
 	return out
 }
@@ -303,9 +304,21 @@ func (o *Offered) add(pool string, s *resourcev1.ResourceSlice) {
 
 func clampAmount(v int64) int64 { return max(0, min(v, engine.MaxAmount)) }
 
-// Exclusive says whether the device is held by one claim at a time, and had as soon as it is allocated. Others are not decided.
-func (d *OfferedDevice) Exclusive() bool {
-	return (d.AllowMultipleAllocations == nil || !*d.AllowMultipleAllocations) && len(d.BindingConditions) == 0
+// Undecided says whether some of the devices are not decided about.
+func (o *Offered) Undecided() bool {
+	return slices.ContainsFunc(o.Devices, func(d OfferedDevice) bool { return d.Undecided() != "" })
+}
+
+// Undecided is what keeps the device from being decided about: it is held by several claims at a time, or had only some time after it is
+// allocated; "": nothing.
+func (d *OfferedDevice) Undecided() why.Feature {
+	switch {
+	case d.AllowMultipleAllocations != nil && *d.AllowMultipleAllocations:
+		return why.DeviceCapacity
+	case len(d.BindingConditions) > 0:
+		return why.BindingConditions
+	}
+	return ""
 }
 
 // WholeGPU says whether the device is a GPU, and not a part of one.

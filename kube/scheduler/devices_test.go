@@ -345,6 +345,58 @@ func (o *orders) devices() (out []string) {
 	return out
 }
 
+// What is not decided about devices is said by name, and only where no other devices would do.
+func TestDevicesThatAreNotDecided(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*resourcev1.ResourceSlice, *resourcev1.ResourceClaim)
+		said   string
+	}{
+		{"every node reaches them", func(s *resourcev1.ResourceSlice, _ *resourcev1.ResourceClaim) {
+			s.Spec.NodeName, s.Spec.AllNodes = nil, new(true)
+		}, "asks for devices-of-several-nodes, which is not supported yet"},
+		{"some nodes reach them", func(s *resourcev1.ResourceSlice, _ *resourcev1.ResourceClaim) {
+			s.Spec.NodeName, s.Spec.NodeSelector = nil, &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "rack", Operator: corev1.NodeSelectorOpExists}},
+			}}}
+		}, "asks for devices-of-several-nodes, which is not supported yet"},
+		{"several claims have them at once", func(s *resourcev1.ResourceSlice, _ *resourcev1.ResourceClaim) {
+			s.Spec.Devices[0].AllowMultipleAllocations = new(true)
+		}, "asks for device-capacity, which is not supported yet"},
+		{"a part of their capacity", func(_ *resourcev1.ResourceSlice, c *resourcev1.ResourceClaim) {
+			c.Spec.Devices.Requests[0].Exactly.Capacity = &resourcev1.CapacityRequirements{Requests: map[resourcev1.QualifiedName]resource.Quantity{"memory": resource.MustParse("1Gi")}}
+		}, "asks for device-capacity, which is not supported yet"},
+		{"they are had after a while", func(s *resourcev1.ResourceSlice, _ *resourcev1.ResourceClaim) {
+			s.Spec.Devices[0].BindingConditions, s.Spec.Devices[0].BindingFailureConditions = []string{"attached"}, []string{"failed"}
+		}, "asks for device-binding-conditions, which is not supported yet"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				objects, claim := gpuNode("n1", 1), resourceClaim("one", 1)
+				s := objects[1].(*resourcev1.ResourceSlice)
+				tt.change(s, claim)
+				w := deviceWorld(t, append(objects, claim, withDevices("a", "one"))...)
+				w.start()
+				w.after(2 * time.Second)
+				if diff := cmp.Diff([]string{"FailedScheduling: " + tt.said}, w.said("a")); diff != "" {
+					t.Error(diff)
+				}
+				for _, o := range gpuNode("n2", 1) { // with devices that are decided
+					w.add(o)
+				}
+				w.after(time.Minute)
+				want := "n2"
+				if claim.Spec.Devices.Requests[0].Exactly.Capacity != nil {
+					want = ""
+				}
+				if diff := cmp.Diff([]string{want}, w.at("a")); diff != "" {
+					t.Error(diff)
+				}
+			})
+		})
+	}
+}
+
 // The members of a gang share one claim: none of them may wait for another to run first, and all are on the node of its devices.
 // Where the PodGroup has the claim it is reserved for the group, however many members there are.
 func TestClaimOfAGang(t *testing.T) {
