@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
 //go:embed cell.yaml
@@ -271,6 +273,9 @@ func (x *cell) write(ctx context.Context, o object, live *unstructured.Unstructu
 	u.SetUID(live.GetUID())
 	u.SetResourceVersion(live.GetResourceVersion())
 	u.SetOwnerReferences(live.GetOwnerReferences())
+	if o.kind.name == "Namespace" { // which only the scheduler may write
+		keepAnnotation(u, live, v1alpha1.KeyQueues)
+	}
 	if o.kind.name != "Job" { // its template never changes
 		if _, err = x.of(o.kind, o.space()).Update(ctx, u, metav1.UpdateOptions{FieldValidation: strict}); err == nil {
 			return true, nil
@@ -285,6 +290,21 @@ func (x *cell) write(ctx context.Context, o object, live *unstructured.Unstructu
 		return false, err
 	}
 	return true, x.renew(ctx, object{o.kind, body})
+}
+
+// keepAnnotation has the object keep what the live one has under the key.
+func keepAnnotation(u, live *unstructured.Unstructured, key string) {
+	all := u.GetAnnotations()
+	value, ok := live.GetAnnotations()[key]
+	switch {
+	case ok && all == nil:
+		all = map[string]string{key: value}
+	case ok:
+		all[key] = value
+	default:
+		delete(all, key)
+	}
+	u.SetAnnotations(all)
 }
 
 // renew deletes the object and creates it. A claim goes only when no pod uses it.

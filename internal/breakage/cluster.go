@@ -187,8 +187,12 @@ const strict = metav1.FieldValidationStrict
 
 func (c *cluster) create(ctx context.Context, k kind, o map[string]any) error {
 	u := fresh(o)
-	_, err := c.of(k, u.GetNamespace()).Create(ctx, u, metav1.CreateOptions{FieldValidation: strict})
-	return err
+	for tries := 5; ; tries-- { // a quota that is written by two at a time conflicts
+		_, err := c.of(k, u.GetNamespace()).Create(ctx, u, metav1.CreateOptions{FieldValidation: strict})
+		if !apierrors.IsConflict(err) || tries == 0 {
+			return err
+		}
+	}
 }
 
 // fresh is the object without what the API server gave this instance of it.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -570,10 +571,14 @@ func (t *trial) tryFixes(ctx context.Context) {
 		list = list[:t.m.options.fixes]
 	}
 	for n, i := range list {
-		if n > 0 && !t.again(ctx) {
-			return
+		f := t.answer.Fixes[i]
+		if n > 0 {
+			if !t.again(ctx) {
+				return
+			}
+			f.Command = t.commandNow(ctx, f.Edit, f.Command)
 		}
-		t.tried = append(t.tried, t.tryFix(ctx, i))
+		t.tried = append(t.tried, t.tryFix(ctx, f.Edit, f.Command))
 	}
 }
 
@@ -586,10 +591,27 @@ func (t *trial) again(ctx context.Context) bool {
 	return err == nil && s.states[t.target] != ""
 }
 
-func (t *trial) tryFix(ctx context.Context, i int) attempt {
-	f := t.answer.Fixes[i]
-	a := attempt{edit: f.Edit}
-	if err := t.cluster.sh(ctx, f.Command); err != nil {
+// commandNow is the command that a new answer has for the fix: putting the cell back and breaking it again counts revisions on, and
+// pods have other names. A new answer without it leaves the old one.
+func (t *trial) commandNow(ctx context.Context, edit, command string) string {
+	a, err := t.cluster.why(ctx, t.cell.name, t.target)
+	if err != nil {
+		return command
+	}
+	for _, f := range a.Fixes {
+		if counts.ReplaceAllString(f.Edit, "") == counts.ReplaceAllString(edit, "") && f.Command != "" {
+			return f.Command
+		}
+	}
+	return command
+}
+
+// counts are what of a fix's words differs from one time to the next: revisions, and the ends of pods' names.
+var counts = regexp.MustCompile(`revision \d+|-[a-z0-9]{5}\b|-[a-z0-9]{8,10}-[a-z0-9]{5}\b`)
+
+func (t *trial) tryFix(ctx context.Context, edit, command string) attempt {
+	a := attempt{edit: edit}
+	if err := t.cluster.sh(ctx, command); err != nil {
 		a.note = err.Error()
 		return a
 	}
