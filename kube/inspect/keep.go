@@ -89,6 +89,12 @@ var (
 // copied are annotations that hold copies of whole objects, which would bring back what was taken out.
 var copied = regexp.MustCompile(`last-applied|last-handled|/applied$|last-refresh|original`)
 
+// amountKeys are annotations that hold an amount of a GPU, in MiB or parts.
+var (
+	amountKeys = map[string]bool{v1alpha1.KeyGPUMemory: true, v1alpha1.KeyGPUFraction: true, "gpu-memory": true, "gpu-fraction": true, "gpu-num-devices": true}
+	amount     = regexp.MustCompile(`^[0-9]{1,7}(?:\.[0-9]{1,4})?$`)
+)
+
 func keptAnnotation(key string) bool {
 	if copied.MatchString(key) {
 		return false

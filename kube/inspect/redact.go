@@ -308,7 +308,7 @@ func (r *Redaction) fields(under string, m map[string]any) {
 
 func (r *Redaction) leaf(key, v string) string {
 	switch {
-	case asIs[key] || enumerated[key] && enumeration.MatchString(v) || isDigital(v) && (moment.MatchString(v) || isQuantity(v)):
+	case asIs[key] || amountKeys[key] && amount.MatchString(v) || enumerated[key] && enumeration.MatchString(v) || isDigital(v) && (moment.MatchString(v) || isQuantity(v)):
 		return v
 	case serial[key]:
 		return ""

@@ -2,6 +2,8 @@ package l4
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -97,8 +99,8 @@ func crash(c *check.Case, k *life.Container, t *corev1.ContainerStateTerminated)
 		f.Message = fmt.Sprintf("the kubelet stops %s of pod %s (%s), because its %s fails: %s", k.Noun(), c.Pod.Name, times, killer, wording.Shortened(sign.Message, 120))
 		f.Evidence = append(f.Evidence, life.Shown(sign))
 		f.Advice = "Correct what the probe asks, or give the program more time: a startup probe, a longer period, more failures before it counts."
-	case t.ExitCode != 0 && k.Lifecycle != nil && k.Lifecycle.PostStart != nil && len(c.EventsOf(c.Pod, "FailedPostStartHook")) > 0:
-		hook := c.EventsOf(c.Pod, "FailedPostStartHook")[0]
+	case t.ExitCode != 0 && hookFailed(c, k) != nil:
+		hook := hookFailed(c, k)
 		f.Owner, f.Message = check.User, fmt.Sprintf("the kubelet stops %s of pod %s (%s), because its postStart hook fails: %s", k.Noun(), c.Pod.Name, times, wording.Shortened(hook.Message, 160))
 		f.Evidence = append(f.Evidence, life.Shown(hook), facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.containers[%q].lifecycle.postStart", k.Name), Value: "its command must end with 0"})
 		f.Advice = "Correct what the postStart hook does, or do it in an init container."
@@ -114,6 +116,20 @@ func crash(c *check.Case, k *life.Container, t *corev1.ContainerStateTerminated)
 		f.Message = fmt.Sprintf("%s of pod %s ended with %s (%s)%s", k.Noun(), c.Pod.Name, exitCode(t.ExitCode), times, lastWords(c, k, t))
 	}
 	return f
+}
+
+// hookFailed is the event of the container's postStart hook that failed; nil: none did. Bundles have no hooks: there, the event
+// has to name the container, or there is but one.
+func hookFailed(c *check.Case, k *life.Container) *corev1.Event {
+	has := func(l *corev1.Lifecycle) bool { return l != nil && l.PostStart != nil }
+	all := c.Pod.Spec.Containers
+	shown := slices.ContainsFunc(all, func(o corev1.Container) bool { return has(o.Lifecycle) })
+	for _, e := range c.EventsOf(c.Pod, "FailedPostStartHook") {
+		if shown && has(k.Lifecycle) || !shown && (len(all) == 1 || strings.HasSuffix(e.InvolvedObject.FieldPath, "{"+k.Name+"}")) {
+			return e
+		}
+	}
+	return nil
 }
 
 // lastWords are the end of the message or log that the container left.
