@@ -7,6 +7,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
@@ -38,23 +39,66 @@ func (t *trial) recollect() {
 	}
 	if f := t.first(); len(binding) == 0 && f != nil {
 		t.before = t.recall([]*check.Finding{f})
+		t.overruled(f)
 	}
 	if len(binding) == 0 {
 		return
 	}
 	t.before = t.recall(binding)
 	t.remember(binding[0], t.before)
+	t.outdated(binding[0])
 	if !t.own(binding[0]) {
 		t.neighbours()
 	}
 }
 
+// outdated is about a pod of a StatefulSet that is not ready and of an earlier template than the present one: the controller waits
+// for it, and gives it the present template only once somebody deletes it ("forced rollback" in Kubernetes' own pages).
+func (t *trial) outdated(f *check.Finding) {
+	s, ok := t.top.(*appsv1.StatefulSet)
+	if !ok || f.Pod == nil || f.Stage < check.Start || s.Spec.PodManagementPolicy == appsv1.ParallelPodManagement || s.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType {
+		return
+	}
+	of, now := f.Pod.Labels[appsv1.ControllerRevisionHashLabelKey], s.Status.UpdateRevision
+	if of == "" || now == "" || of == now || of == s.Status.CurrentRevision && s.Status.CurrentReplicas > 1 || s.Status.ObservedGeneration < s.Generation {
+		return
+	}
+	f.Message += fmt.Sprintf("; the template has changed since, and %s waits for pod %s before it makes it anew", facts.RefTo(s), f.Pod.Name)
+	f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(s).In(), Field: "status.updateRevision", Value: fmt.Sprintf("%s; pod %s is of %s", now, f.Pod.Name, of)})
+	f.Owner = check.User
+	f.Edits = append([]edit.Edit{{
+		Side: edit.Workload, Cost: edit.CostRevert, Gone: []facts.Object{f.Pod}, Text: fmt.Sprintf("delete pod %s, so that it is made from the present template", f.Pod.Name),
+		Command: fmt.Sprintf("kubectl delete pod %s -n %s", f.Pod.Name, f.Pod.Namespace), Assumes: "the present template is right",
+	}}, f.Edits...)
+}
+
+// overruled has a finding bind that is healthy only because the work's author wants it so, where it is known that the work was
+// wanted otherwise before, and nobody else's object has a say: whoever asks why it does not run may not know of the change.
+func (t *trial) overruled(f *check.Finding) {
+	if !f.Healthy || f.Owner != check.User || f.Stage != check.Create {
+		return
+	}
+	for i := range t.before {
+		r := &t.before[i]
+		others := slices.ContainsFunc(f.Evidence, func(e facts.Evidence) bool { return e.Object != facts.RefTo(r.of).In() })
+		if others || !r.blames(f) {
+			continue
+		}
+		c := &r.Changes[0]
+		was, _ := c.Words()
+		f.Healthy, t.binds[f], t.mends[f] = false, true, true
+		f.Message += fmt.Sprintf("; %s was %s in %s", c.Field(), was, r.From)
+		t.remember(f, t.before[i:i+1])
+		return
+	}
+}
+
 // own gives a cause of placing to the workload's author where it came with a change of the workload: pods of an earlier version
-// are ready, and going back to it is all that it takes. It reports whether it did.
+// are ready, or its controller keeps that version, and going back to it is all that it takes. It reports whether it did.
 func (t *trial) own(first *check.Finding) bool {
 	for i := range t.before {
 		r := &t.before[i]
-		if first.Stage > check.Place || !r.ran() || !t.makes(r.of) {
+		if first.Stage > check.Place || !r.ran() && r.Revision == 0 || !t.makes(r.of) {
 			continue
 		}
 		if j := t.with(t.revert(first, r, r.Changes)); j != nil && j.free() {
@@ -76,6 +120,11 @@ func (t *trial) recall(binding []*check.Finding) []recalled {
 		seen = append(seen, o)
 		for _, v := range history.Versions(t.d.facts, o) {
 			out = append(out, recalled{v, o})
+		}
+		if d, ok := o.(*appsv1.Deployment); ok && ptr.Deref(d.Spec.Replicas, 1) == 0 {
+			for _, v := range history.Scaled(t.d.facts, o) {
+				out = append(out, recalled{v, o})
+			}
 		}
 	}
 	for _, c := range t.base.cases {
@@ -191,6 +240,23 @@ func paused(o facts.Object) bool {
 	return ok && d.Spec.Paused
 }
 
+// passedOn is the ReplicaSet of a Deployment that is scaled, as its controller scales it then: its pods have to find places.
+func (t *trial) passedOn(was, now facts.Object) []facts.Object {
+	d, ok := now.(*appsv1.Deployment)
+	old, _ := was.(*appsv1.Deployment)
+	if !ok || old == nil || ptr.Deref(d.Spec.Replicas, 1) == ptr.Deref(old.Spec.Replicas, 1) {
+		return nil
+	}
+	for _, o := range t.d.facts.PodOwners(was) {
+		if r, ok := o.(*appsv1.ReplicaSet); ok {
+			r = r.DeepCopy()
+			r.Spec.Replicas = d.Spec.Replicas
+			return []facts.Object{r}
+		}
+	}
+	return nil
+}
+
 // revert is one edit that takes changes of the version back.
 func (t *trial) revert(f *check.Finding, r *recalled, changes []history.Change) edit.Edit {
 	ref := facts.RefTo(r.of)
@@ -226,7 +292,7 @@ func (t *trial) revert(f *check.Finding, r *recalled, changes []history.Change) 
 		e.On = r.of
 	default:
 		if n, err := edit.Patch(r.of, "", whole); err == nil {
-			e.Set = []facts.Object{n}
+			e.Set = append([]facts.Object{n}, t.passedOn(r.of, n)...)
 		}
 		if _, stack := r.of.(*appsv1.DaemonSet); stack { // what its pods do on nodes is not tried: it does what takes the finding away
 			if p, ok := f.Stands(); ok {

@@ -123,10 +123,11 @@ func Patched(f *facts.Facts, top facts.Object, ops []Op, before []facts.Change) 
 		if err != nil {
 			return nil, err
 		}
-		if err := rejected(n); err != nil {
+		fresh := n.(*corev1.Pod)
+		requestLimits(f, top, p, fresh)
+		if err := rejected(fresh); err != nil {
 			return nil, err
 		}
-		fresh := n.(*corev1.Pod)
 		fresh.Status = corev1.PodStatus{Phase: corev1.PodPending}
 		fresh.Spec.NodeName = ""
 		f.Default(fresh)
@@ -134,6 +135,31 @@ func Patched(f *facts.Facts, top facts.Object, ops []Op, before []facts.Change) 
 		out = append(out, facts.Change{Now: fresh})
 	}
 	return out, nil
+}
+
+// requestLimits has the pod request what its limits are after an edit, where its author leaves that to the API server: it did so
+// when it made the pod from the template, and does so again.
+func requestLimits(f *facts.Facts, top facts.Object, was, now *corev1.Pod) {
+	for _, m := range f.PodOwners(top) {
+		t := facts.TemplateOf(m)
+		if t == nil {
+			continue
+		}
+		for i := range now.Spec.Containers {
+			if i >= len(t.Spec.Containers) || i >= len(was.Spec.Containers) {
+				return
+			}
+			before, after := &was.Spec.Containers[i].Resources, &now.Spec.Containers[i].Resources
+			for name, limit := range after.Limits {
+				_, written := t.Spec.Containers[i].Resources.Requests[name]
+				asked, old := after.Requests[name], before.Limits[name]
+				if !written && asked.Cmp(old) == 0 && limit.Cmp(old) != 0 && asked.Cmp(before.Requests[name]) == 0 {
+					after.Requests[name] = limit
+				}
+			}
+		}
+		return
+	}
 }
 
 // remade says whether a change of the target makes the pod anew: whatever does not run, or does not run well. What runs

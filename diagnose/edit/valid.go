@@ -35,6 +35,7 @@ func rejected(o facts.Object) error {
 	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range list {
 			r := &list[i].Resources
+			//archtest:any-order whichever is too much, the edit is not made
 			for name, limit := range r.Limits {
 				if request, ok := r.Requests[name]; ok && request.Cmp(limit) > 0 {
 					return fmt.Errorf("container %s requests more %s than its limit", list[i].Name, name)

@@ -19,7 +19,7 @@ import (
 var scaledToZeroCheck = check.Check{
 	Cause: "scaled-to-zero", Layer: check.L4, Owner: check.User, Stage: check.Create, Rank: 2,
 	Title:   "It is scaled to zero",
-	Meaning: "The object asks for no pods: its replicas are 0. Nothing is wrong.",
+	Meaning: "The object asks for no pods: its replicas are 0. Nothing is wrong, unless it is known to have asked for some before: then somebody scaled it, and it can be scaled back.",
 	Remedy:  "Scale it up when it should run.",
 	Not:     "The pods were refused or cannot be placed: nobody asked for them.",
 	Find:    scaledToZero,

@@ -28,8 +28,8 @@ func Scaled(f *facts.Facts, o facts.Object) []Version {
 	events := f.EventsOf(d, "ScalingReplicaSet")
 	for _, e := range events {
 		m := scaledUp.FindStringSubmatch(e.Message)
-		if m == nil || m[1] != "up" || m[3] == "0" || m[4] != fmt.Sprint(*d.Spec.Replicas) {
-			continue
+		if m == nil || (m[1] == "up" || *d.Spec.Replicas > 0) && (m[1] != "up" || m[3] == "0") || m[4] != fmt.Sprint(*d.Spec.Replicas) {
+			continue // scaled up from some pods, or down to none, is what is asked about
 		}
 		for _, other := range events {
 			n := scaledUp.FindStringSubmatch(other.Message)
