@@ -168,8 +168,8 @@ func (g *gap) poolsFault(c *check.Case, nodes []*check.NodeFit) bool {
 		case place.TaintOfState, place.TaintOfRole:
 			return false
 		}
-		exact := g.others(c, func(p *corev1.Pod) bool {
-			return slices.ContainsFunc(p.Spec.Tolerations, func(o corev1.Toleration) bool {
+		exact := g.others(c, func(p *corev1.Pod) bool { // of those that could go there: other pools may have the taint, and their own work
+			return wouldHave(p, nodes) && slices.ContainsFunc(p.Spec.Tolerations, func(o corev1.Toleration) bool {
 				return o.Operator != corev1.TolerationOpExists && podspec.Tolerates(&o, g.taint)
 			})
 		})
@@ -181,6 +181,14 @@ func (g *gap) poolsFault(c *check.Case, nodes []*check.NodeFit) bool {
 	}
 	p := place.PoolNamed(c.Facts, g.group)
 	return p != nil && p.GPUsPerNode() == 0 && string(g.device) == string(gpustack.WholeGPU)
+}
+
+// wouldHave says whether the labels of one of the nodes are what the pod asks for.
+func wouldHave(p *corev1.Pod, nodes []*check.NodeFit) bool {
+	needs := place.NeedsOf(&p.Spec)
+	return slices.ContainsFunc(nodes, func(n *check.NodeFit) bool {
+		return !slices.ContainsFunc(needs, func(need place.Need) bool { return !need.Met(n.Labels) })
+	})
 }
 
 // stays says whether pods are on the nodes that do not tolerate the taint: it came after them.
