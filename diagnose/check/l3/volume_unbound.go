@@ -90,6 +90,8 @@ func unbound(c *check.Case, v *place.PodVolume) *check.Finding {
 		return &check.Finding{Owner: owner, Message: fmt.Sprintf(format, a...), Evidence: claimEvidence(c, claim)}
 	}
 	switch {
+	case claim.Status.Phase == corev1.ClaimLost && claim.Spec.VolumeName == "": // its annotations say that it was bound
+		return withoutIt(c, claim, say(check.User, "claim %s has lost its volume: spec.volumeName is gone, and its annotations say that it was bound", claim.Name))
 	case claim.Status.Phase == corev1.ClaimLost:
 		return withoutIt(c, claim, disagreeing(c, claim, say(check.Storage, "claim %s has lost its volume %s", claim.Name, claim.Spec.VolumeName)))
 	case claim.DeletionTimestamp != nil:

@@ -83,7 +83,12 @@ func ClaimAnew(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClas
 func ClaimWithout(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) edit.Edit {
 	after := claim.DeepCopy()
 	after.Spec.VolumeName, after.Status = "", corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
-	ops := []edit.Op{{Op: "remove", Path: "/spec/volumeName"}}
+	var ops []edit.Op
+	text, lost := fmt.Sprintf("make claim %s anew, with an empty volume", claim.Name), "what was on its volume"
+	if was := claim.Spec.VolumeName; was != "" {
+		ops = append(ops, edit.Op{Op: "remove", Path: "/spec/volumeName"})
+		text, lost = text+" in place of "+was+", which is gone", "what was on volume "+was
+	}
 	for _, key := range []string{bindCompleted, "pv.kubernetes.io/bound-by-controller", "volume.kubernetes.io/selected-node"} {
 		if _, ok := after.Annotations[key]; ok {
 			ops = append(ops, edit.Op{Op: "remove", Path: edit.Pointer("metadata", "annotations", key)})
@@ -91,11 +96,11 @@ func ClaimWithout(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageC
 		}
 	}
 	e := edit.Edit{
-		Side: edit.Workload, Cost: edit.CostMove, Text: fmt.Sprintf("make claim %s anew, with an empty volume in place of %s, which is gone", claim.Name, claim.Spec.VolumeName),
+		Side: edit.Workload, Cost: edit.CostMove, Text: text,
 		Command: claimAgain(claim, ops...),
 	}
 	e = madeBy(e, after, class)
-	e.Assumes = strings.TrimPrefix(e.Assumes+"; what was on volume "+claim.Spec.VolumeName+" is not needed, or can be had again", "; ")
+	e.Assumes = strings.TrimPrefix(e.Assumes+"; "+lost+" is not needed, or can be had again", "; ")
 	return e
 }
 
