@@ -98,7 +98,7 @@ var Rules = map[string]Rule{
 		"internal/spelling", "kube/convert", "kube/dialect", "kube/dialect/kai", "kube/dialect/kubescheduler", "kube/dialect/kueue",
 	}, Objects: true},
 	"diagnose/check/l4": {Ring: Pure, Imports: []string{
-		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/life",
+		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/life", "diagnose/internal/place",
 		"diagnose/internal/wording",
 	}, Objects: true},
 	"diagnose/doctor": {Ring: Pure, Imports: []string{

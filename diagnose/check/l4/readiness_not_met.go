@@ -51,7 +51,7 @@ func notReady(c *check.Case, k *life.Container) (check.Finding, bool) {
 		f.Message += ", so that the containers after it do not start"
 	}
 	switch e := p.Failed(c); {
-	case left > 0 && life.Hopeless(e) && ran > time.Minute:
+	case left > 0 && e != nil && life.Hopeless(e) && ran > time.Minute:
 		f.Owner = check.User
 		f.Message = fmt.Sprintf("%s of pod %s runs since %s, and its %s asks for what waiting does not bring, though it allows %s more", k.Noun(), c.Pod.Name, wording.Minutes(ran), p, wording.Minutes(left))
 		f.Advice = "Correct what the probe asks: its path, port, scheme or command."

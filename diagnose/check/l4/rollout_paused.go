@@ -52,7 +52,7 @@ func rolloutPaused(c *check.Case) []check.Finding {
 }
 
 func ready(p *corev1.Pod) bool {
-	return len(p.Status.ContainerStatuses) > 0 && !slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return !s.Ready })
+	return facts.StateOf(p) == facts.Running && !facts.Unsettled(p) && !slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return !s.Ready })
 }
 
 // goesOn resumes the rollout. It is tried to its end: all pods are of the newest template, in a ReplicaSet of their own.

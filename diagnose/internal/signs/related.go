@@ -8,10 +8,12 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
@@ -516,6 +518,9 @@ func owners(c *check.Case) []Sign {
 		}
 		if u, ok := o.(*unstructured.Unstructured); ok && suspended && c.State == facts.Absent {
 			own = append(own, Sign{Evidence: facts.Evidence{Object: facts.RefTo(u).In(), Field: "spec.suspend", Value: "true"}, What: fmt.Sprintf("%s is suspended", facts.RefTo(u)), Layer: check.L3, Owner: check.User, Stage: check.Admit})
+		}
+		if d, ok := o.(*appsv1.Deployment); ok && len(own) == 0 && d.Spec.Paused && d.Status.UpdatedReplicas < ptr.Deref(d.Spec.Replicas, 1) {
+			own = append(own, Sign{Evidence: facts.Evidence{Object: facts.RefTo(d).In(), Field: "spec.paused", Value: "true"}, What: fmt.Sprintf("%s is paused, and pods are missing of its newest template", facts.RefTo(d)), Layer: check.L4, Owner: check.User, Stage: check.Create})
 		}
 		out = append(out, own...)
 	}

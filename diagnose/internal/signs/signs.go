@@ -274,10 +274,11 @@ func readyInTime(c *check.Case) bool {
 	return false
 }
 
-// timeLeft says whether the container's probes allow it more time.
+// timeLeft says whether the container's probes allow it more time, and can be answered in it.
 func timeLeft(c *check.Case, k *life.Container) bool {
 	if p, left := life.Unanswered(c, k); p != nil {
-		return left > 0
+		e := p.Failed(c)
+		return left > 0 && (e == nil || !life.Hopeless(e))
 	}
 	return c.Now.Sub(k.Status.State.Running.StartedAt.Time) < life.Patience // its probes are answered, and the kubelet is to say so
 }
