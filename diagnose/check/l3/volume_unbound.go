@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -157,7 +158,12 @@ func leaving(c *check.Case, claim *corev1.PersistentVolumeClaim) *check.Finding 
 func withoutIt(c *check.Case, claim *corev1.PersistentVolumeClaim, f *check.Finding) *check.Finding {
 	class := place.StorageClassNamed(c.Facts, place.ClassOf(claim))
 	if place.VolumeNamed(c.Facts, claim.Spec.VolumeName) == nil && c.Sees("persistentvolumes", "") && class != nil && class.Provisioner != "kubernetes.io/no-provisioner" {
-		f.Edits = append(f.Edits, place.ClaimWithout(claim, class))
+		e := place.ClaimWithout(claim, class)
+		if s, ok := c.Owner().(*appsv1.StatefulSet); ok && slices.ContainsFunc(s.Spec.VolumeClaimTemplates, func(t corev1.PersistentVolumeClaim) bool { return claim.Name == t.Name+"-"+c.Pod.Name }) {
+			e.Text = fmt.Sprintf("delete claim %s: %s makes it anew, with an empty volume in place of %s, which is gone", claim.Name, facts.RefTo(s), claim.Spec.VolumeName)
+			e.Command = fmt.Sprintf("kubectl delete pvc %s -n %s", claim.Name, claim.Namespace) // whoever else creates it is late
+		}
+		f.Edits = append(f.Edits, e)
 		f.Advice = "Restore the volume from a snapshot or a backup under its name, or make the claim anew with an empty one."
 	}
 	return f
