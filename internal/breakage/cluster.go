@@ -127,7 +127,7 @@ func (c *cluster) sh(ctx context.Context, script string) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-e", "-c", script)
-	cmd.Env = c.env
+	cmd.Env, cmd.WaitDelay = c.env, 5*time.Second // what the shell started may go on, and is not waited for
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, bytes.TrimSpace(out))
 	}
