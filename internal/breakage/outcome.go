@@ -124,6 +124,9 @@ func state(o object, live *unstructured.Unstructured, pods []*corev1.Pod) string
 			return ""
 		}
 		want = number("spec", "parallelism")
+		if n, ok, _ := unstructured.NestedInt64(live.Object, "spec", "completions"); ok && n < want {
+			want = n // its controller makes no more than are to complete
+		}
 	}
 	if want == 0 {
 		return "wants no pods"
