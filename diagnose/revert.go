@@ -177,8 +177,15 @@ func (r *recalled) touches(f *check.Finding) bool {
 // reverts are edits that go back to earlier versions, for what the finding says.
 func (t *trial) reverts(f *check.Finding, all []recalled) []edit.Edit {
 	var out []edit.Edit
+	unproven := make(map[facts.Object]bool)
 	for i := range all {
 		r := &all[i]
+		if !r.ran() && r.Revision > 0 { // of revisions that nobody has seen run, the last is the likeliest to have
+			if unproven[r.of] {
+				continue
+			}
+			unproven[r.of] = true
+		}
 		// A container that has not started yet shows nothing of how it will end: a trial of the pod's beginning proves nothing.
 		if f.Stage >= check.Start && !r.ran() && !r.blames(f) && !r.touches(f) {
 			continue
