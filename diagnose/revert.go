@@ -84,11 +84,16 @@ func (t *trial) overruled(f *check.Finding) {
 		if others || !r.blames(f) {
 			continue
 		}
+		// Other changes since are not why it does not run, and going back on them alone is no fix.
+		r.Changes = slices.DeleteFunc(slices.Clone(r.Changes), func(c history.Change) bool {
+			return !slices.ContainsFunc(f.Evidence, func(e facts.Evidence) bool { return e.Field != "" && strings.HasSuffix(c.Field(), e.Field) })
+		})
+		t.before = t.before[i : i+1]
 		c := &r.Changes[0]
 		was, _ := c.Words()
 		f.Healthy, t.binds[f], t.mends[f] = false, true, true
 		f.Message += fmt.Sprintf("; %s was %s in %s", c.Field(), was, r.From)
-		t.remember(f, t.before[i:i+1])
+		t.remember(f, t.before)
 		return
 	}
 }
