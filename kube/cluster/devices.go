@@ -315,16 +315,17 @@ func (d *devices) onNode(n *engine.Node) {
 	}
 	attributes, gpus := slices.Sorted(maps.Keys(d.attributes)), int64(0)
 	n.Counters = offered.Counters
-	held := d.unplaced(n.Name)
+	held, spoilt := d.unplaced(n.Name), d.spoilt(&offered)
 	for i := range offered.Devices {
 		dev := &offered.Devices[i]
-		if dev.Undecided() != "" {
-			continue
+		var matches []string
+		if dev.Undecided() == "" { // others are offered to nobody; who has one draws on its counters all the same
+			matches = slices.DeleteFunc(d.matching(dev), func(name string) bool { return spoilt[name] })
 		}
-		o := dev.Offer(d.matching(dev), attributes)
+		o := dev.Offer(matches, attributes)
 		o.Taken = held[o.ID]
 		n.Offers = append(n.Offers, o)
-		if dev.WholeGPU() {
+		if dev.WholeGPU() && dev.Undecided() == "" {
 			gpus++
 		}
 	}
@@ -336,6 +337,19 @@ func (d *devices) onNode(n *engine.Node) {
 			n.Allocatable = convert.Plus(n.Allocatable, resource, count)
 		}
 	}
+}
+
+// spoilt are the selections that want all devices of a node, of which these have one with a taint that is not tolerated: as upstream, none
+// of the others is had then.
+func (d *devices) spoilt(offered *convert.Offered) map[string]bool {
+	out := make(map[string]bool)
+	//archtest:any-order it fills a set
+	for name, s := range d.selections {
+		out[name] = s.All && slices.ContainsFunc(offered.Devices, func(dev convert.OfferedDevice) bool {
+			return !s.Tolerates(dev.Taints) && d.isMeant(&s, &dev)
+		})
+	}
+	return out
 }
 
 // matched counts the node's devices that a resource is had from. Of parts of a card it is more than can be had at once, which the
@@ -583,7 +597,12 @@ func (d *devices) undecided(a *convert.Asked) why.Feature {
 }
 
 func (d *devices) isSelected(s *convert.Selection, dev *convert.OfferedDevice) bool {
-	return s.Tolerates(dev.Taints) && !slices.ContainsFunc(s.Expressions, func(e string) bool {
+	return s.Tolerates(dev.Taints) && d.isMeant(s, dev)
+}
+
+// isMeant says whether the selection's expressions are true of the device, whatever taints it has.
+func (d *devices) isMeant(s *convert.Selection, dev *convert.OfferedDevice) bool {
+	return !slices.ContainsFunc(s.Expressions, func(e string) bool {
 		ok, err := d.selects(e, dev.Driver, dev.Device)
 		return err != nil || !ok
 	})
@@ -624,29 +643,29 @@ func (d *devices) gpusHeld(c *resourcev1.ResourceClaim) (whole, parts int64) {
 	return whole, parts
 }
 
-// gpusAsked counts the GPUs of requests that only whole GPUs match, of several options the most; and, in thousandths, what others come
-// to at least.
+// gpusAsked counts the GPUs of requests that only whole GPUs match; and, in thousandths, what others come to at least. Of several options it
+// is the one that is least: more would keep the pod off nodes where that can be had.
 func (d *devices) gpusAsked(a *convert.Asked) (whole, parts int64) {
 	met := make(map[string]meeting)
 	for _, s := range a.Selections {
 		met[s.Name] = d.meets(&s)
 	}
 	for _, r := range a.Claims.Requests {
-		most, least := 0, int64(-1)
+		least, gpus := int64(-1), int64(0)
 		for _, o := range r.Options {
 			is := met[o.Selection]
-			if is.some && !is.parts && !o.Admin {
-				most = max(most, o.Count)
-			}
 			of := is.least * int64(o.Count)
 			if o.Admin {
 				of = 0
 			}
-			if least < 0 || of < least {
-				least = of
+			if least >= 0 && of >= least {
+				continue
+			}
+			if least, gpus = of, 0; is.some && !is.parts && !o.Admin {
+				gpus = int64(o.Count)
 			}
 		}
-		if whole += int64(most); most == 0 {
+		if whole += gpus; gpus == 0 {
 			parts += max(0, least)
 		}
 	}

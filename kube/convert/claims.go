@@ -47,6 +47,7 @@ type Selection struct {
 	Name        string // equal for equal selections
 	Expressions []string
 	Tolerations []resourcev1.DeviceToleration
+	All         bool // of a node all devices are had for which the expressions are true, or none: one with a taint keeps the others from being had
 }
 
 // newSelection names the selection after its class, with a mark of all that it consists of.
@@ -151,6 +152,9 @@ func (a *Asked) option(claim, className string, selectors []resourcev1.DeviceSel
 		a.Unknown = why.DeviceCapacity
 	}
 	s := newSelection(of, selectors, tolerations)
+	if mode == resourcev1.DeviceAllocationModeAll {
+		s.Name, s.All = s.Name+"*", true
+	}
 	a.Selections = append(a.Selections, s)
 	out := engine.DeviceOption{Selection: s.Name}
 	switch mode {

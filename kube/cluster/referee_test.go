@@ -1,0 +1,303 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/convert"
+	upstream "github.com/berth-dev/berth/kube/devices"
+)
+
+// TestClaimsAsUpstream has Kubernetes' own allocator judge what the engine decides about random claims, devices and classes. Where the
+// engine places a pod, the allocator can meet its claims on that node, and makes the allocation out of the very devices of the plan. Where the
+// engine places it nowhere, the allocator meets them on no node with the devices that are decided about, unless the pod says that it asks for
+// what is not.
+func TestClaimsAsUpstream(t *testing.T) {
+	placed, refused, undecided := 0, 0, 0
+	for seed := range uint64(1500) {
+		w := newReferee(seed)
+		made := w.play()
+		allocator := upstream.NewAllocator()
+		with := func(offered []*resourcev1.ResourceSlice) func(*corev1.Node) bool {
+			free := allocator(offered, w.classes, w.held)
+			return func(n *corev1.Node) bool {
+				ok, err := free(n, []*resourcev1.ResourceClaim{w.claim})
+				if err != nil {
+					t.Fatalf("seed %d: %v", seed, err)
+				}
+				return ok
+			}
+		}
+		fits := with(w.slices)
+		plan := w.state.Plan(noon)
+		switch i := slices.IndexFunc(w.nodes, with(w.decided())); {
+		case len(plan.Starts) == 1:
+			placed++
+			at := plan.Starts[0].Placements[0]
+			if n := w.nodes[slices.IndexFunc(w.nodes, func(n *corev1.Node) bool { return n.Name == at.Node })]; !fits(n) {
+				t.Errorf("seed %d: placed on %s with %q, where upstream finds no devices\n%s", seed, at.Node, at.Devices, made)
+			}
+			want := DeviceWant{Pod: at.Pod, UID: "wants", Node: at.Node, Claims: []string{"default/wanted"}, Devices: at.Devices}
+			scene := w.Scene(want)
+			if _, err := upstream.NewMaker()(context.Background(), scene.Node, scene.Slices, scene.Classes, scene.Claims); err != nil {
+				t.Errorf("seed %d: upstream does not allocate %q on %s: %v\n%s", seed, at.Devices, at.Node, err, made)
+			}
+		case w.tells(plan):
+			undecided++
+		case i >= 0:
+			t.Errorf("seed %d: waits, and upstream finds devices on %s: %v\n%s", seed, w.nodes[i].Name, plan.Waiting, made)
+		default:
+			refused++
+		}
+		if t.Failed() {
+			return
+		}
+	}
+	t.Logf("placed %d, refused %d, not decided %d", placed, refused, undecided)
+	if placed < 300 || refused < 100 || undecided < 50 {
+		t.Errorf("placed %d, refused %d, not decided %d: too few of one of these for a test", placed, refused, undecided)
+	}
+}
+
+// referee is a cluster with devices, of which claims have some, and one pod that waits with a claim.
+type referee struct {
+	*clock
+	*rand.Rand
+	state   *engine.State
+	nodes   []*corev1.Node
+	slices  []*resourcev1.ResourceSlice
+	classes []*resourcev1.DeviceClass
+	held    []*resourcev1.ResourceClaim
+	claim   *resourcev1.ResourceClaim
+}
+
+const refereeDriver = "gpu.example.com"
+
+func newReferee(seed uint64) *referee {
+	w := &referee{clock: &clock{now: noon}, Rand: rand.New(rand.NewPCG(seed, 17))}
+	w.Feed = New(Options{
+		Convert: convert.Options{SchedulerNames: []string{DefaultName}}, Sink: &w.changes, Listener: &silence{missing: make(map[string][]string)},
+		Selects: upstream.NewMatcher(), Now: func() time.Time { return w.now },
+	})
+	w.state = engine.Load(engine.Snapshot{}, engine.Config{})
+	return w
+}
+
+func (w *referee) odds(one int) bool { return w.IntN(one) == 0 }
+
+// play makes the cluster and gives it to the engine. It returns what was made, for people.
+func (w *referee) play() (made string) {
+	for _, name := range []string{"any", "a"} {
+		expression := fmt.Sprintf("device.driver == %q", refereeDriver)
+		if name == "a" {
+			expression = fmt.Sprintf("device.attributes[%q].kind == 'a'", refereeDriver)
+		}
+		w.classes = append(w.classes, &resourcev1.DeviceClass{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       resourcev1.DeviceClassSpec{Selectors: []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: expression}}}},
+		})
+	}
+	for i := range 1 + w.IntN(3) {
+		name := fmt.Sprint("n", i)
+		w.nodes = append(w.nodes, &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "1", Labels: map[string]string{"kubernetes.io/hostname": name}},
+			Status:     corev1.NodeStatus{Allocatable: corev1.ResourceList{"cpu": resource.MustParse("8"), "pods": resource.MustParse("10")}},
+		})
+		w.pool(name, &name)
+	}
+	if w.odds(8) {
+		w.pool("far", nil)
+	}
+	w.hold()
+	w.claim = w.wanted()
+	for _, c := range w.classes {
+		w.SetDeviceClass(c)
+	}
+	for _, s := range w.slices {
+		w.SetSlice(s)
+	}
+	for _, c := range append(slices.Clone(w.held), w.claim) {
+		w.SetResourceClaim(c)
+	}
+	for _, n := range w.nodes {
+		w.SetNode(n)
+	}
+	w.SetPod(&corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod", UID: "wants", ResourceVersion: "2"},
+		Spec: corev1.PodSpec{
+			SchedulerName: DefaultName, Containers: []corev1.Container{{Name: "c"}},
+			ResourceClaims: []corev1.PodResourceClaim{{Name: "wanted", ResourceClaimName: new("wanted")}},
+		},
+		Status: corev1.PodStatus{Phase: corev1.PodPending},
+	})
+	w.Settle()
+	w.state.Apply(w.changes.take()...)
+	for _, s := range w.slices {
+		for _, d := range s.Spec.Devices {
+			made += fmt.Sprintf("%s/%s kind=%s root=%v draws=%v taints=%v shared=%v\n", s.Spec.Pool.Name, d.Name, *d.Attributes["kind"].StringValue, d.Attributes["root"].IntValue != nil, d.ConsumesCounters, d.Taints, d.AllowMultipleAllocations != nil)
+		}
+	}
+	for _, c := range w.held {
+		made += fmt.Sprintf("held %+v\n", c.Status.Allocation.Devices.Results)
+	}
+	return made + fmt.Sprintf("wanted %+v %+v", w.claim.Spec.Devices.Requests, w.claim.Spec.Devices.Constraints)
+}
+
+// pool makes devices of one node, or of all: whole ones, or a card with its halves.
+func (w *referee) pool(name string, node *string) {
+	pool := resourcev1.ResourcePool{Name: name, Generation: 1, ResourceSliceCount: 1}
+	s := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name + "-devices"}, Spec: resourcev1.ResourceSliceSpec{Driver: refereeDriver, Pool: pool, NodeName: node}}
+	if node == nil {
+		s.Spec.AllNodes = new(true)
+	}
+	add := func(name string) *resourcev1.Device {
+		d := resourcev1.Device{Name: name, Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{"kind": {StringValue: new([]string{"a", "b"}[w.IntN(2)])}}}
+		if !w.odds(5) {
+			d.Attributes["root"] = resourcev1.DeviceAttribute{IntValue: new(int64(w.IntN(2)))}
+		}
+		if w.odds(6) {
+			d.Taints = []resourcev1.DeviceTaint{{Key: "ill", Effect: resourcev1.DeviceTaintEffectNoSchedule}}
+		}
+		if w.odds(20) {
+			d.AllowMultipleAllocations = new(true)
+		}
+		if w.odds(30) {
+			d.BindingConditions, d.BindingFailureConditions = []string{"attached"}, []string{"failed"}
+		}
+		s.Spec.Devices = append(s.Spec.Devices, d)
+		return &s.Spec.Devices[len(s.Spec.Devices)-1]
+	}
+	for i := range w.IntN(4) {
+		add(fmt.Sprint("gpu-", i))
+	}
+	if w.odds(2) {
+		slots := func(n int64) map[string]resourcev1.Counter {
+			return map[string]resourcev1.Counter{"slots": {Value: *resource.NewQuantity(n, resource.DecimalSI)}}
+		}
+		for _, d := range []struct {
+			name string
+			size int64
+		}{{"whole", 4}, {"half-0", 2}, {"half-1", 2}, {"most", 3}} {
+			add(d.name).ConsumesCounters = []resourcev1.DeviceCounterConsumption{{CounterSet: "card", Counters: slots(d.size)}}
+		}
+		pool.ResourceSliceCount = 2
+		s.Spec.Pool = pool
+		counters := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name + "-counters"}, Spec: resourcev1.ResourceSliceSpec{
+			Driver: refereeDriver, Pool: pool, NodeName: node, AllNodes: s.Spec.AllNodes, SharedCounters: []resourcev1.CounterSet{{Name: "card", Counters: slots(4)}},
+		}}
+		w.slices = append(w.slices, counters)
+	}
+	w.slices = append(w.slices, s)
+}
+
+// hold gives some devices to claims whose pods are not known: what is drawn of a card's counters is no more than it has.
+func (w *referee) hold() {
+	for _, s := range w.slices {
+		left := int64(4)
+		for i := range s.Spec.Devices {
+			d := &s.Spec.Devices[i]
+			if !w.odds(4) || d.AllowMultipleAllocations != nil {
+				continue
+			}
+			for _, use := range d.ConsumesCounters {
+				c := use.Counters["slots"]
+				left -= c.Value.Value()
+			}
+			if left < 0 {
+				break
+			}
+			w.held = append(w.held, &resourcev1.ResourceClaim{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("held-", len(w.held)), UID: types.UID(fmt.Sprint("held-", len(w.held))), ResourceVersion: "1"},
+				Status: resourcev1.ResourceClaimStatus{Allocation: &resourcev1.AllocationResult{Devices: resourcev1.DeviceAllocationResult{
+					Results: []resourcev1.DeviceRequestAllocationResult{{Request: "r", Driver: refereeDriver, Pool: s.Spec.Pool.Name, Device: d.Name}},
+				}}},
+			})
+		}
+	}
+}
+
+// wanted is a claim with one or two requests. Who looks on, with admin access, does so where no card has partitions: upstream wants counters to
+// be left for the device then (k8s.io/dynamic-resource-allocation v0.37.1, allocateDevice), and here it draws on none.
+func (w *referee) wanted() *resourcev1.ResourceClaim {
+	c := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "wanted", UID: "wanted", ResourceVersion: "1"}}
+	partitions := slices.ContainsFunc(w.slices, func(s *resourcev1.ResourceSlice) bool { return len(s.Spec.SharedCounters) > 0 })
+	for i := range 1 + w.IntN(2) {
+		r := resourcev1.DeviceRequest{Name: fmt.Sprint("r", i)}
+		if w.odds(3) {
+			for k := range 2 {
+				// Not all devices: if those break a constraint, upstream gives up the node and tries no other alternative.
+				class, selectors, tolerations, _, count := w.option()
+				r.FirstAvailable = append(r.FirstAvailable, resourcev1.DeviceSubRequest{
+					Name: fmt.Sprint("s", k), DeviceClassName: class, Selectors: selectors, Tolerations: tolerations, AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: max(1, count),
+				})
+			}
+		} else {
+			class, selectors, tolerations, mode, count := w.option()
+			r.Exactly = &resourcev1.ExactDeviceRequest{DeviceClassName: class, Selectors: selectors, Tolerations: tolerations, AllocationMode: mode, Count: count}
+			if w.odds(3) && !partitions {
+				r.Exactly.AdminAccess = new(true)
+			}
+		}
+		c.Spec.Devices.Requests = append(c.Spec.Devices.Requests, r)
+	}
+	switch w.IntN(4) {
+	case 0:
+		c.Spec.Devices.Constraints = []resourcev1.DeviceConstraint{{MatchAttribute: new(resourcev1.FullyQualifiedName(refereeDriver + "/root"))}}
+	case 1:
+		c.Spec.Devices.Constraints = []resourcev1.DeviceConstraint{{DistinctAttribute: new(resourcev1.FullyQualifiedName(refereeDriver + "/root"))}}
+	}
+	return c
+}
+
+// option is what one request, or one alternative of it, asks for. Its selectors ask whether there is an attribute before they read it:
+// one that fails makes upstream give up the node, and here it matches nothing.
+func (w *referee) option() (class string, selectors []resourcev1.DeviceSelector, tolerations []resourcev1.DeviceToleration, mode resourcev1.DeviceAllocationMode, count int64) {
+	class, mode, count = []string{"any", "a"}[w.IntN(2)], resourcev1.DeviceAllocationModeExactCount, int64(1+w.IntN(2))
+	if w.odds(8) {
+		mode, count = resourcev1.DeviceAllocationModeAll, 0
+	}
+	if w.odds(3) {
+		selectors = []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: fmt.Sprintf("'root' in device.attributes[%[1]q] && device.attributes[%[1]q].root == %[2]d", refereeDriver, w.IntN(2))}}}
+	}
+	if w.odds(4) {
+		tolerations = []resourcev1.DeviceToleration{{Key: "ill", Operator: resourcev1.DeviceTolerationOpExists}}
+	}
+	return class, selectors, tolerations, mode, count
+}
+
+// decided are the slices of single nodes without the devices that are not decided about, but for those that somebody has: they draw on
+// counters.
+func (w *referee) decided() (out []*resourcev1.ResourceSlice) {
+	for _, s := range w.slices {
+		if s.Spec.NodeName == nil {
+			continue
+		}
+		s = s.DeepCopy()
+		s.Spec.Devices = slices.DeleteFunc(s.Spec.Devices, func(d resourcev1.Device) bool {
+			held := slices.ContainsFunc(w.held, func(c *resourcev1.ResourceClaim) bool {
+				r := c.Status.Allocation.Devices.Results[0]
+				return r.Pool == s.Spec.Pool.Name && r.Device == d.Name
+			})
+			return !held && (d.AllowMultipleAllocations != nil || d.BindingConditions != nil)
+		})
+		out = append(out, s)
+	}
+	return out
+}
+
+// tells says whether the pod waits because what it asks for is not decided.
+func (w *referee) tells(plan engine.Plan) bool {
+	return len(plan.Waiting) == 1 && plan.Waiting[0].Cause == why.UnsupportedFeature
+}
