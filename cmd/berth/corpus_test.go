@@ -84,6 +84,8 @@ func corpusOf(t *testing.T, dialect string) (out []*corpusStory) {
 		fits := true
 		for _, f := range a.Files {
 			switch {
+			case f.Name == "want" && bytes.Contains(f.Data, []byte("\nnot ours ")): // here Berth has pods that name no scheduler
+				fits = false
 			case f.Name == "want":
 				last := bytes.Split(f.Data, []byte("after "))
 				for _, m := range ranLine.FindAllSubmatch(last[len(last)-1], -1) {
