@@ -48,9 +48,9 @@ func node(value any) *yaml.Node {
 
 // scalar leaves it to the encoder which words need quotes, such as "on" and "13.0", but not
 // text of several lines: it writes that as a block, which its own decoder refuses where it
-// begins with a tab.
+// begins with a tab. Nor "<<", which it writes plainly and which then merges.
 func scalar(value any) *yaml.Node {
-	if s, ok := value.(string); ok && oneLine(s) != s {
+	if s, ok := value.(string); ok && (oneLine(s) != s || s == "<<") {
 		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle, Value: s}
 	}
 	n := &yaml.Node{}

@@ -52,7 +52,7 @@ func poolGen() *rapid.Generator[v1alpha1.Pool] {
 	return rapid.Custom(func(t *rapid.T) v1alpha1.Pool {
 		p := v1alpha1.Pool{}
 		p.Name = rapid.StringMatching(`[a-z]([a-z0-9]{0,20}[a-z0-9])?`).Draw(t, "name")
-		p.Annotations = texts(t, "annotations", rapid.String())
+		p.Annotations = texts(t, "annotations", rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"<<", "~", "=", "on", "0x1F", "1e3", "2026-11-17", "!!str", "- a", "a: b", "{}"})))
 		s := &p.Spec
 		drawNodes(t, p.Name, s)
 		drawGPUs(t, s)
