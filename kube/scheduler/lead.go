@@ -22,8 +22,15 @@ var errLostLead = errors.New("scheduler: another one leads now")
 // leaseNamespace is where schedulers of one name agree on who leads.
 const leaseNamespace = v1alpha1.SystemNamespace
 
-// leaseFor is how long a lease holds without being renewed. Writes end leaseMargin earlier.
-const leaseFor = 8 * time.Second
+const (
+	// leaseFor is how long a lease holds without being renewed. Writes end leaseMargin earlier.
+	leaseFor = 8 * time.Second
+	// renewEvery is how often the lease is renewed, at most.
+	renewEvery = 800 * time.Millisecond
+	// lookEvery is how often those that do not lead look at the lease; client-go waits for up to 2.2 times as long. They count
+	// leaseFor from when they first see the last renewal, and look again when it is over, so that it comes twice on top.
+	lookEvery = 300 * time.Millisecond
+)
 
 // lead runs while this process has the lease of the scheduler's name. Whatever ends the run, the order is the same: the
 // context of its work ends, all writes in flight end, by finishFor or by the leadership's own end, and then the lease is
@@ -47,7 +54,7 @@ func lead(ctx context.Context, client kubernetes.Interface, o Options, run func(
 	var began bool
 	ended, lost := make(chan error, 1), false
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: lock, LeaseDuration: leaseFor, RenewDeadline: leaseFor - finishFor, RetryPeriod: time.Second,
+		Lock: lock, LeaseDuration: leaseFor, RenewDeadline: leaseFor - finishFor, RetryPeriod: lookEvery,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(leading context.Context) {
 				o.Log.Info("leading", "lease", l.mark())

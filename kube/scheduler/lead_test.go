@@ -38,6 +38,39 @@ func TestSecondTakesOverWhenTheFirstStops(t *testing.T) {
 	})
 }
 
+// TestSecondLooksOften: who waits for the lease has it within a second, and nobody writes it more often for that.
+func TestSecondLooksOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, node("n1", "r1", 1))
+		first := w.start(as("one"))
+		w.start(as("two"))
+		w.after(5 * time.Second)
+		before := w.leaseWrites()
+		w.after(time.Minute)
+		if n := w.leaseWrites() - before; n < 40 || n > 75 {
+			t.Errorf("the lease was written %d times in a minute", n)
+		}
+		if err := first(); err != nil {
+			t.Fatal(err)
+		}
+		w.add(pod("a", 1))
+		w.after(time.Second)
+		if diff := cmp.Diff([]string{"n1"}, w.at("a")); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// leaseWrites is how often a lease was created or updated.
+func (w *world) leaseWrites() (n int) {
+	for _, a := range w.client.Actions() {
+		if a.GetResource().Resource == "leases" && (a.GetVerb() == "create" || a.GetVerb() == "update") {
+			n++
+		}
+	}
+	return n
+}
+
 func TestLeaseTakenEndsTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, node("n1", "r1", 1))

@@ -32,6 +32,7 @@ type leadership struct {
 	timer    *time.Timer
 
 	mu    sync.Mutex
+	sent  time.Time // the last renewal that was answered
 	until time.Time // of writes; zero: it has not begun
 	lease string    // by what it leads, as bindings say it
 	open  time.Time // until when the server may work on a write that ended here without an answer
@@ -59,7 +60,7 @@ func (l *leadership) renewed(sent time.Time, lease *coordinationv1.Lease) {
 	if l.ctx.Err() != nil || !l.until.IsZero() && !time.Now().Before(l.until) {
 		return
 	}
-	l.until, l.lease = until, leaseMark(lease)
+	l.sent, l.until, l.lease = sent, until, leaseMark(lease)
 	l.timer.Reset(time.Until(until))
 }
 
@@ -200,8 +201,12 @@ func (c leaseClient) Create(ctx context.Context, lease *coordinationv1.Lease, o 
 	return c.saw(sent, got, err)
 }
 
+// Update leaves renewals out that come too soon: client-go renews a lease as often as it looks at one.
 func (c leaseClient) Update(ctx context.Context, lease *coordinationv1.Lease, o metav1.UpdateOptions) (*coordinationv1.Lease, error) {
 	sent := time.Now()
+	if c.of.holds(lease) && c.of.fresh(sent) {
+		return lease, nil
+	}
 	got, err := c.LeaseInterface.Update(ctx, lease, o)
 	return c.saw(sent, got, err)
 }
@@ -220,6 +225,13 @@ func (c leaseClient) saw(sent time.Time, lease *coordinationv1.Lease, err error)
 		c.of.renewed(sent, lease)
 	}
 	return lease, err
+}
+
+// fresh says whether the lease was renewed so lately that another renewal would change nothing.
+func (l *leadership) fresh(now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ctx.Err() == nil && !l.sent.IsZero() && now.Sub(l.sent) < renewEvery
 }
 
 func (l *leadership) holds(lease *coordinationv1.Lease) bool {
