@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -21,29 +22,35 @@ import (
 
 // TestWhy causes the causes in testdata/why on real clusters and asks `berth why`. Every fix that it prints is then run
 // by its printed command, each in a world made anew, and must have the outcome that was promised. With -short a third of
-// the causes is drawn, and named in the output.
+// the causes is drawn, and named in the output, unless -run names some.
+//
+// Causes that are told at the same time have clusters of their own: a fix may name what the cluster has, and another
+// cause that is over takes its queues away.
 func TestWhy(t *testing.T) {
 	files, err := filepath.Glob("testdata/why/*.txtar")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if testing.Short() {
+	if testing.Short() && !strings.Contains(flag.Lookup("test.run").Value.String(), "/") {
 		rand.Shuffle(len(files), func(i, j int) { files[i], files[j] = files[j], files[i] })
 		files = files[:len(files)/3]
 	}
-	shared := sync.OnceValue(func() *whyCluster { return startWhyCluster(t) })
-	slots := make(chan struct{}, 3)
+	const together = 3
+	clusters := make(chan func() *whyCluster, together)
+	for range together {
+		clusters <- sync.OnceValue(func() *whyCluster { return startWhyCluster(t) })
+	}
 	t.Run("causes", func(t *testing.T) {
 		for _, file := range files {
 			name := strings.TrimSuffix(filepath.Base(file), ".txtar")
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				s := readWhyStory(t, name, file)
-				slots <- struct{}{}
-				defer func() { <-slots }()
-				cluster := shared
+				cluster := <-clusters
+				defer func() { clusters <- cluster }()
 				if s.Alone {
-					cluster = func() *whyCluster { return startWhyCluster(t) }
+					s.play(t, startWhyCluster(t))
+					return
 				}
 				s.play(t, cluster())
 			})
