@@ -25,7 +25,7 @@ func (p *process) enter() *shell.Container {
 		}
 	}
 	c := &shell.Container{
-		Hostname: hostname(pod), IP: p.podIP, FS: root, Net: p.net, Clock: w.k.clock, Programs: p.programs(), Machine: p.m.inside(),
+		Hostname: hostname(pod), Hosts: hostsOf(pod, p.podIP), Resolver: resolverOf(pod), IP: p.podIP, FS: root, Net: p.net, Clock: w.k.clock, Programs: p.programs(), Machine: p.m.inside(),
 		Budget: w.k.budget, Memory: p.spec.Resources.Limits.Memory().Value(),
 	}
 	if !p.mayBeShell() || !c.Known(p.argv[0]) { // what is not the shell's own is process 1 all the same

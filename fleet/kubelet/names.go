@@ -198,3 +198,57 @@ func (p *process) getent(ctx context.Context, sp *shell.Process) int {
 	}
 	return status
 }
+
+// resolverOf is /etc/resolv.conf of a pod's containers. With the policy Default, and on its node's network, a pod asks as its node
+// does, which searches nowhere.
+func resolverOf(pod *corev1.Pod) string {
+	var servers, search, options []string
+	switch policy := pod.Spec.DNSPolicy; {
+	case policy == corev1.DNSNone:
+	case policy == corev1.DNSDefault, pod.Spec.HostNetwork && policy != corev1.DNSClusterFirstWithHostNet:
+		servers = []string{dnsServer}
+	default:
+		servers, options = []string{dnsServer}, []string{"ndots:5"}
+		search = []string{pod.Namespace + ".svc." + dnsDomain, "svc." + dnsDomain, dnsDomain}
+	}
+	if more := pod.Spec.DNSConfig; more != nil {
+		servers = slices.Compact(append(servers, more.Nameservers...))
+		search = append(search, more.Searches...)
+		for _, o := range more.Options {
+			named := func(text string) bool { return text == o.Name || strings.HasPrefix(text, o.Name+":") }
+			options = slices.DeleteFunc(options, named) // the pod's own word counts
+			if o.Value != nil {
+				o.Name += ":" + *o.Value
+			}
+			options = append(options, o.Name)
+		}
+	}
+	var text strings.Builder
+	line := func(key string, values ...string) {
+		if len(values) > 0 {
+			fmt.Fprintf(&text, "%s %s\n", key, strings.Join(values, " "))
+		}
+	}
+	line("search", search...)
+	for _, server := range servers {
+		line("nameserver", server)
+	}
+	line("options", options...)
+	return text.String()
+}
+
+// hostsOf is /etc/hosts of a pod's containers: its own names, and those that its hostAliases give.
+func hostsOf(pod *corev1.Pod, ip string) string {
+	text := "127.0.0.1\tlocalhost\n::1\tlocalhost\n"
+	if ip != "" {
+		names := hostname(pod)
+		if pod.Spec.Subdomain != "" {
+			names = names + "." + pod.Spec.Subdomain + "." + pod.Namespace + ".svc." + dnsDomain + "\t" + names
+		}
+		text += ip + "\t" + names + "\n"
+	}
+	for _, alias := range pod.Spec.HostAliases {
+		text += alias.IP + "\t" + strings.Join(alias.Hostnames, "\t") + "\n"
+	}
+	return text
+}

@@ -60,3 +60,30 @@ func TestNames(t *testing.T) {
 		}
 	})
 }
+
+// A container reads in /etc what its pod says of names.
+func TestFilesOfNames(t *testing.T) {
+	two := "2"
+	for name, test := range map[string]struct {
+		pod             corev1.PodSpec
+		resolver, hosts string
+	}{
+		"cluster first":  {corev1.PodSpec{}, "search team.svc.cluster.local svc.cluster.local cluster.local\nnameserver 10.96.0.10\noptions ndots:5\n", "10.244.1.9\tp\n"},
+		"as its node":    {corev1.PodSpec{DNSPolicy: corev1.DNSDefault}, "nameserver 10.96.0.10\n", "10.244.1.9\tp\n"},
+		"node's network": {corev1.PodSpec{NodeName: "n1", HostNetwork: true, DNSPolicy: corev1.DNSClusterFirst}, "nameserver 10.96.0.10\n", "10.244.1.9\tn1\n"},
+		"its own": {corev1.PodSpec{DNSPolicy: corev1.DNSNone, DNSConfig: &corev1.PodDNSConfig{Nameservers: []string{"192.0.2.1"}, Searches: []string{"lab.example"},
+			Options: []corev1.PodDNSConfigOption{{Name: "edns0"}}}}, "search lab.example\nnameserver 192.0.2.1\noptions edns0\n", "10.244.1.9\tp\n"},
+		"and more": {corev1.PodSpec{Hostname: "w0", Subdomain: "workers", DNSConfig: &corev1.PodDNSConfig{Options: []corev1.PodDNSConfigOption{{Name: "ndots", Value: &two}}},
+			HostAliases: []corev1.HostAlias{{IP: "192.0.2.7", Hostnames: []string{"store", "store.example"}}}},
+			"search team.svc.cluster.local svc.cluster.local cluster.local\nnameserver 10.96.0.10\noptions ndots:2\n",
+			"10.244.1.9\tw0.workers.team.svc.cluster.local\tw0\n192.0.2.7\tstore\tstore.example\n"},
+	} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "p"}, Spec: test.pod}
+		if diff := cmp.Diff(test.resolver, resolverOf(pod)); diff != "" {
+			t.Errorf("%s: resolv.conf (-want +got):\n%s", name, diff)
+		}
+		if diff := cmp.Diff("127.0.0.1\tlocalhost\n::1\tlocalhost\n"+test.hosts, hostsOf(pod, "10.244.1.9")); diff != "" {
+			t.Errorf("%s: hosts (-want +got):\n%s", name, diff)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"strings"
@@ -51,11 +52,10 @@ func devices() []vfs.Entry {
 
 func etc() []vfs.Entry {
 	return []vfs.Entry{
-		generated("hostname"), generated("hosts"),
+		generated("hostname"), generated("hosts"), generated("resolv.conf"),
 		vfs.Text("group", "root:x:0:\nnogroup:x:65534:\n"),
 		vfs.Text("os-release", "NAME=\"Berth container\"\nID=berth\nVERSION_ID=1\nPRETTY_NAME=\"Berth simulated container\"\n"),
 		vfs.Text("passwd", "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"),
-		vfs.Text("resolv.conf", "search default.svc.cluster.local svc.cluster.local cluster.local\nnameserver 10.96.0.10\noptions ndots:5\n"),
 	}
 }
 
@@ -76,11 +76,9 @@ func (c *Container) generate(name string) []byte {
 	case "/etc/hostname":
 		return []byte(c.Hostname + "\n")
 	case "/etc/hosts":
-		hosts := "127.0.0.1\tlocalhost\n::1\tlocalhost\n"
-		if c.IP != "" {
-			hosts += c.IP + "\t" + c.Hostname + "\n"
-		}
-		return []byte(hosts)
+		return []byte(cmp.Or(c.Hosts, "127.0.0.1\tlocalhost\n::1\tlocalhost\n"))
+	case "/etc/resolv.conf":
+		return []byte(c.Resolver)
 	case "/proc/mounts":
 		return []byte(c.mounts())
 	case "/proc/cpuinfo", "/proc/meminfo", "/proc/version":

@@ -46,6 +46,8 @@ type Program func(ctx context.Context, p *Process) int
 // before the first Run and use it by pointer; it is safe for concurrent use after that.
 type Container struct {
 	Hostname string
+	// Hosts and Resolver are /etc/hosts and /etc/resolv.conf; "" is what a container has that knows nobody.
+	Hosts, Resolver string
 	// IP is the pod's address, which curl and the like reach the pod's own Net by; may be
 	// empty.
 	IP  string
