@@ -84,7 +84,11 @@ func (p *process) simulate(ctx context.Context, l workload.Launch, out io.Writer
 	if spec.World > 0 && spec.Group == "" && metav1.GetControllerOf(pod) == nil {
 		spec.Group = l.Meets()
 	}
-	defer p.listen(http.HandlerFunc(p.answer))()
+	if short := w.host.allocateMemory(p, spec.Cache(), p.m.Devices.Sharing()); short != nil {
+		fmt.Fprintln(out, short)
+		return 1
+	}
+	defer p.listenAfter(spec.Warmup, p.server(spec, l.Args))()
 	code := w.k.workloads.Run(ctx, workload.IdentityOf(pod, spec), spec, out)
 	p.programOver()
 	if ctx.Err() != nil {
@@ -180,6 +184,48 @@ func (p *process) listen(answer http.Handler) (stop func()) {
 		}
 	}
 	return func() { server.Close() }
+}
+
+// listenAfter listens once a program has loaded what it needs: until then callers are refused, and it is not ready.
+func (p *process) listenAfter(warmup time.Duration, answer http.Handler) (stop func()) {
+	if warmup == 0 {
+		return p.listen(answer)
+	}
+	ctx, cancel := context.WithCancel(p.ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if p.c.w.k.clock.Sleep(ctx, warmup) == nil {
+			defer p.listen(answer)()
+			<-ctx.Done()
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+// server answers as the program does; one that serves requests tells its figures too, as vLLM does.
+func (p *process) server(spec workload.Spec, args []string) http.Handler {
+	if spec.Requests == 0 {
+		return http.HandlerFunc(p.answer)
+	}
+	model := p.spec.Name
+	for i, arg := range args {
+		if name, value, said := strings.Cut(arg, "="); name == "--model" || name == "--served-model-name" {
+			if !said && i+1 < len(args) {
+				value = args[i+1]
+			}
+			model = value
+		}
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", p.answer)
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+		pod := p.c.w.current()
+		if s, ok := p.c.w.k.workloads.Serving(pod.Namespace + "/" + pod.Name); ok {
+			s.WriteMetrics(w, model)
+		}
+	})
+	return mux
 }
 
 // httpTimeout is how long a caller may take for its request, and for reading the answer.

@@ -20,6 +20,7 @@ const (
 	aDuration = "a duration above zero such as 90s, 10m or 1h30m"
 	aStep     = "a duration of at least 1ms such as 250ms or 2s"
 	aCount    = "a whole number above zero such as 4096, 4M or 70G"
+	aRate     = "a number a second above zero and at most 1000000, such as 0.5 or 40"
 	aQuantity = "a quantity of bytes above zero such as 512Mi or 60Gi"
 )
 
@@ -65,6 +66,17 @@ func quantity(field func(*Spec) *int64) parser {
 			return errNotAllowed
 		}
 		*field(s) = bytes
+		return nil
+	}
+}
+
+func rate(field func(*Spec) *float64) parser {
+	return func(s *Spec, text string) error {
+		n, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(n > 0 && n <= 1e6) { // not a number is neither
+			return errNotAllowed
+		}
+		*field(s) = n
 		return nil
 	}
 }

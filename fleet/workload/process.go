@@ -35,6 +35,10 @@ func (p *process) print(format string, args ...any) { fmt.Fprintf(p.out, format+
 
 // main is the program's life.
 func (p *process) main(ctx context.Context) int {
+	if p.spec.Requests > 0 && p.spec.slots() == 0 {
+		p.print("ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine.")
+		return exitError
+	}
 	if code, ok := p.rendezvous(ctx); !ok {
 		return code
 	}
@@ -47,15 +51,15 @@ func (p *process) use() (util int, mem int64) {
 		return 0, 0
 	}
 	if p.comm.working(time.Now()) {
-		util = p.spec.GPUUtil
+		util = p.spec.busy()
 	}
-	return util, p.spec.GPUMemory + p.leaked(p.comm.worked(time.Now()))
+	return util, p.spec.held() + p.leaked(p.comm.worked(time.Now()))
 }
 
 // leaked is by how much its GPU memory has grown, up to what it may hold.
 func (p *process) leaked(worked time.Duration) int64 {
 	grown := int64(float64(p.spec.GPULeak) * worked.Minutes())
-	if room := p.spec.GPURoom - p.spec.GPUMemory; p.spec.GPURoom > 0 {
+	if room := p.spec.GPURoom - p.spec.held(); p.spec.GPURoom > 0 {
 		grown = min(grown, max(0, room))
 	}
 	return grown
@@ -66,7 +70,7 @@ func (p *process) load(now time.Time) (Load, bool) {
 	if p.comm == nil || p.comm.began.IsZero() {
 		return Load{}, false
 	}
-	l := Load{From: p.comm.began, GPUUtil: p.spec.GPUUtil}
+	l := Load{From: p.comm.began, GPUUtil: p.spec.busy()}
 	switch {
 	case p.comm.loss != nil:
 		l.To = later(p.comm.loss.at, l.From)

@@ -13,7 +13,7 @@ import (
 
 // full is the work after which its memory does not suffice any more; forever: it does, or nobody knows how much there is.
 func (p *process) full() time.Duration {
-	return min(until(p.spec.GPULeak, p.spec.GPURoom-p.spec.GPUMemory, p.spec.GPURoom), until(p.spec.MemoryLeak, p.spec.MemoryRoom-p.spec.Memory, p.spec.MemoryRoom))
+	return min(until(p.spec.GPULeak, p.spec.GPURoom-p.spec.held(), p.spec.GPURoom), until(p.spec.MemoryLeak, p.spec.MemoryRoom-p.spec.Memory, p.spec.MemoryRoom))
 }
 
 // until is when something that grows by so many bytes a minute has filled what is left.
@@ -30,7 +30,7 @@ func until(leak, left, room int64) time.Duration {
 
 // burst is the end of a program that has outgrown its memory: CUDA's error, or the kernel's kill, which leaves no last words.
 func (p *process) burst(at time.Duration) int {
-	if at != until(p.spec.GPULeak, p.spec.GPURoom-p.spec.GPUMemory, p.spec.GPURoom) {
+	if at != until(p.spec.GPULeak, p.spec.GPURoom-p.spec.held(), p.spec.GPURoom) {
 		return exitKilled
 	}
 	p.print("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 MiB. GPU 0 has a total capacity of %.2f GiB of which 0 bytes is free. (%s)",
@@ -49,8 +49,12 @@ func (p *process) hang(ctx context.Context) int {
 
 // figures are what trainings log beside their steps; "" where nothing is said of them.
 func (p *process) figures(worked time.Duration) string {
+	data := ""
+	if p.spec.DataWait > 0 {
+		data = fmt.Sprintf(" | data %.2fs of %.2fs", p.comm.step.Seconds()*float64(p.spec.DataWait)/100, p.comm.step.Seconds())
+	}
 	if p.spec.Tokens == 0 {
-		return ""
+		return data
 	}
 	step := p.comm.stepAt(worked)
 	speed := float64(p.spec.Tokens) / p.comm.step.Seconds()
@@ -59,7 +63,7 @@ func (p *process) figures(worked time.Duration) string {
 		// Six operations for each parameter and token: two forwards, four backwards.
 		text += fmt.Sprintf(" | MFU %.1f%%", 100*6*float64(p.spec.Parameters)*speed/(p.spec.PeakFLOPS*world))
 	}
-	return text
+	return text + data
 }
 
 // lossAt falls from about 11, the entropy of a vocabulary of 50,000, towards 2 as a power of the step, with noise.

@@ -49,6 +49,15 @@ type Spec struct {
 	// Tokens are those of one step of the whole world, and Parameters those of its model. With Tokens it logs what trainings
 	// log: loss, tokens a second, and with Parameters the utilization of its GPUs' peak (MFU).
 	Tokens, Parameters int64
+	// DataWait is the share of each step in percent in which the GPUs wait for data.
+	DataWait int
+	// Requests makes it a server: so many arrive in a second on average; 0 means that it is none. Each takes RequestTime, and
+	// RequestMemory bytes of the KV cache on each GPU (0: no cache is kept account of). At most Batch are worked on at a time.
+	// Tokens are then those of one answer.
+	Requests      float64
+	RequestTime   time.Duration
+	RequestMemory int64
+	Batch         int
 
 	// GPURoom and MemoryRoom are what it may hold of each GPU and of its host, in bytes, and PeakFLOPS what its GPUs together
 	// do in a second at best; 0 means unknown. The kubelet tells; no annotation does.
@@ -65,6 +74,9 @@ const (
 	defaultGPUUtil  = 90
 	defaultStep     = time.Second
 	defaultTimeout  = 10 * time.Minute
+
+	defaultBatch       = 256
+	defaultRequestTime = 5 * time.Second
 )
 
 // setting is one annotation: how its text is read, and what is allowed, for the error.
@@ -96,6 +108,11 @@ var settings = map[string]setting{
 	"memory-leak":    {aQuantity, quantity(func(s *Spec) *int64 { return &s.MemoryLeak })},
 	"tokens":         {aCount, quantity(func(s *Spec) *int64 { return &s.Tokens })},
 	"parameters":     {aCount, quantity(func(s *Spec) *int64 { return &s.Parameters })},
+	"data-wait":      {"a percentage from 0 to 99, without a sign", number(0, 99, func(s *Spec) *int { return &s.DataWait })},
+	"requests":       {aRate, rate(func(s *Spec) *float64 { return &s.Requests })},
+	"request-time":   {aStep, duration(time.Millisecond, func(s *Spec) *time.Duration { return &s.RequestTime })},
+	"request-memory": {aQuantity, quantity(func(s *Spec) *int64 { return &s.RequestMemory })},
+	"batch":          {"a whole number from 1 to 100000", number(1, 100_000, func(s *Spec) *int { return &s.Batch })},
 	"ignore-sigterm": {"true or false", flag(func(s *Spec) *bool { return &s.IgnoreTerm })},
 }
 
@@ -121,6 +138,7 @@ func ParseSpec(annotations map[string]string) (Spec, error) {
 	s := Spec{
 		ExitCode: defaultExitCode, GPUUtil: defaultGPUUtil,
 		Step: defaultStep, Timeout: defaultTimeout, Rank: -1, Pull: -1,
+		Batch: defaultBatch, RequestTime: defaultRequestTime,
 	}
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		name, ours := strings.CutPrefix(key, Prefix)
@@ -148,6 +166,16 @@ func (s Spec) agree(annotations map[string]string) error {
 			return fmt.Errorf("annotation %s%s needs %stokens: without it there is no line that would show it", Prefix, key, Prefix)
 		}
 	}
+	for _, key := range []string{"batch", "request-memory", "request-time"} {
+		if _, said := annotations[Prefix+key]; said && s.Requests == 0 {
+			return fmt.Errorf("annotation %s%s needs %srequests: only a server has them", Prefix, key, Prefix)
+		}
+	}
+	for _, key := range []string{"checkpoint", "data-wait", "diverge-after", "parameters", "run", "step"} {
+		if _, said := annotations[Prefix+key]; said && s.Requests > 0 {
+			return fmt.Errorf("annotations %s%s and %srequests: a program trains or serves, not both", Prefix, key, Prefix)
+		}
+	}
 	if s.World > 0 && s.Rank >= s.World {
 		return fmt.Errorf("annotation %srank: %d is not below %sworld, which is %d", Prefix, s.Rank, Prefix, s.World)
 	}
@@ -166,6 +194,12 @@ func (s Spec) complete() Spec {
 	}
 	if s.Timeout <= 0 {
 		s.Timeout = defaultTimeout
+	}
+	if s.Batch <= 0 {
+		s.Batch = defaultBatch
+	}
+	if s.RequestTime <= 0 {
+		s.RequestTime = defaultRequestTime
 	}
 	if s.FailAfter > 0 && s.ExitCode == 0 {
 		s.ExitCode = defaultExitCode

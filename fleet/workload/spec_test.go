@@ -76,6 +76,7 @@ func TestParseSpec(t *testing.T) {
 		Run: time.Hour, FailAfter: 90 * time.Second, ExitCode: 3, GPUUtil: 0, GPUMemory: 60 << 30,
 		Memory: 512 << 20, Checkpoint: 5 * time.Minute, World: 8, Step: 250 * time.Millisecond,
 		Timeout: 30 * time.Second, Group: "llama", Rank: 7, Pull: 0, CUDA: "12.4", IgnoreTerm: true,
+		Batch: 256, RequestTime: 5 * time.Second,
 	}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("error %v, spec (-want +got):\n%s", err, diff)
@@ -84,7 +85,7 @@ func TestParseSpec(t *testing.T) {
 
 func TestParseSpecOfNothing(t *testing.T) {
 	got, err := ParseSpec(nil)
-	want := Spec{ExitCode: 1, GPUUtil: 90, Step: time.Second, Timeout: 10 * time.Minute, Rank: -1, Pull: -1}
+	want := Spec{ExitCode: 1, GPUUtil: 90, Step: time.Second, Timeout: 10 * time.Minute, Rank: -1, Pull: -1, Batch: 256, RequestTime: 5 * time.Second}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("error %v, spec (-want +got):\n%s", err, diff)
 	}

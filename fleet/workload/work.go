@@ -56,7 +56,7 @@ func (p *process) work(ctx context.Context) int {
 		case a.hang:
 			return p.hang(ctx)
 		case a.report:
-			p.print("%s%s", p.done(at), p.figures(at))
+			p.print("%s", p.report(at))
 			a.report += p.pace(at)
 		}
 	}
@@ -71,6 +71,13 @@ func (p *process) announce() {
 	if c.base > 0 {
 		p.print("resuming from step %d", c.base)
 	}
+	if p.spec.Requests > 0 {
+		p.print("serving up to %d requests at a time, %v each", p.spec.slots(), p.spec.RequestTime)
+		if c.warmup > 0 {
+			p.print("warming up: the first answer comes after %v", c.warmup)
+		}
+		return
+	}
 	length, saves := "until stopped", "no checkpoints"
 	if c.total > 0 {
 		length = fmt.Sprintf("to step %d", c.total)
@@ -84,8 +91,19 @@ func (p *process) announce() {
 	}
 }
 
-// done is the progress after some work, such as "step 30/600 (5.0%)".
+// report is the line that it logs now and then.
+func (p *process) report(worked time.Duration) string {
+	if p.spec.Requests > 0 {
+		return p.spec.serving(worked).line(p.spec.Tokens)
+	}
+	return p.done(worked) + p.figures(worked)
+}
+
+// done is the progress after some work, such as "step 30/600 (5.0%)", or "25 answers".
 func (p *process) done(worked time.Duration) string {
+	if p.spec.Requests > 0 {
+		return fmt.Sprintf("%d answers", p.spec.serving(worked).Answered)
+	}
 	step, total := p.comm.stepAt(worked), p.comm.total
 	if total == 0 {
 		return fmt.Sprintf("step %d", step)
