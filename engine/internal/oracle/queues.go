@@ -252,6 +252,17 @@ func (w *world) pledged(queue, resource, but string) (total int64) {
 	return total
 }
 
+// pledgedToUser is what standing holds keep for other workloads of the gang's user in its queue.
+func (w *world) pledgedToUser(g engine.Gang, resource string) (total int64) {
+	own := w.claimed(w.Holds, g.Key)
+	for _, h := range w.Holds {
+		if x := w.gang[h.Gang]; !own[place(h)] && w.stands(h) && x.Queue == g.Queue && x.User == g.User {
+			total += w.billOf(h)[resource]
+		}
+	}
+	return total
+}
+
 // billOf is what the hold counts in queues: GPUs by their model, where its node has only one.
 func (w *world) billOf(h engine.Hold) map[string]int64 {
 	model := ""
@@ -356,7 +367,7 @@ func (w *world) overdraft(g engine.Gang) string {
 		return !p.Foreign && x.Queue == g.Queue && x.User == g.User
 	}))
 	for _, l := range own.UserLimits {
-		if takes[l.Resource] > 0 && mine[l.Resource] > l.Value {
+		if takes[l.Resource] > 0 && mine[l.Resource]+w.pledgedToUser(g, l.Resource) > l.Value {
 			return fmt.Sprintf("limit of user %q: %d of %s", g.User, mine[l.Resource], l.Resource)
 		}
 	}

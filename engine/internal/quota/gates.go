@@ -152,18 +152,34 @@ func (a *asking) limits() {
 	}
 }
 
-// userLimits are what one user's workloads may hold in the queue.
+// userLimits are what one user's workloads may hold in the queue. What is held for others of the user counts as used.
 func (a *asking) userLimits() {
+	if len(a.q.Spec.UserLimits) == 0 {
+		return
+	}
 	user := a.g.User()
+	v, held := a.q.Users[user], a.pledgedToUser(a.g)
 	for _, limit := range a.q.Spec.UserLimits.Sorted() {
-		v := a.q.Users[user]
 		dim, most := a.m.Booked(limit)
-		need, used := a.need(limit.Resource), v.At(dim)
+		need, used := a.need(limit.Resource), v.At(dim)+held.At(dim)
 		//mutate: gate-user-limit
 		if need > 0 && used+need > most {
 			a.shut(why.Gate{Cause: why.OverUserLimit, Object: user, Resource: limit.Resource, Need: need, Have: used, Limit: most})
 		}
 	}
+}
+
+// pledgedToUser is what is held for other workloads of the gang's user in its queue.
+func (l *Limits) pledgedToUser(g *cluster.Gang) (sum quantity.Vector) {
+	l.EachAwaited(func(_ string, w *cluster.Gang, holds []*cluster.Hold) {
+		//mutate: gate-user-limit-held
+		if w != g && w.Payer == g.Payer && w.User() == g.User() {
+			for dim, amount := range l.m.PledgedBy(holds, w.Payer) {
+				sum.Add(dim, amount)
+			}
+		}
+	})
+	return sum
 }
 
 // running is how many workloads of the queue, and of those above it, may run at a time. A gang of which all that runs is on

@@ -56,11 +56,14 @@ func (d *drawing) limits() {
 }
 
 func (d *drawing) userLimits() {
+	if len(d.q.Spec.UserLimits) == 0 {
+		return
+	}
 	user := d.g.User()
+	v, held := d.q.Users[user], d.pledgedToUser(d.g)
 	for _, limit := range d.q.Spec.UserLimits.Sorted() {
 		dim, most := d.m.Booked(limit)
-		v := d.q.Users[user]
-		need, used := d.takes.At(dim), v.At(dim)
+		need, used := d.takes.At(dim), v.At(dim)+held.At(dim)
 		//mutate: gate-user-limit-of-growth
 		if need > 0 && used > most {
 			d.shut(why.Gate{Cause: why.OverUserLimit, Object: user, Resource: limit.Resource, Need: need, Have: used - need, Limit: most})

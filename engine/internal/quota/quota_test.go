@@ -140,6 +140,34 @@ func TestLoansAreKeptFromWorkWithoutAQueue(t *testing.T) {
 	}
 }
 
+// What others were evicted for counts against its user's limit, for all others of the user: else they take it, and somebody is
+// evicted for it again and again.
+func TestUserLimitsCountWhatIsHeld(t *testing.T) {
+	queues := []api.Queue{{Name: "team", UserLimits: gpus(4)}}
+	for _, c := range []struct {
+		user string
+		want int
+	}{{"eve", 1}, {"bob", 0}} {
+		claims := api.Pod{Key: "claims", Queue: "team", User: "eve", Evictable: true, Spec: api.Spec{Requests: gpus(3)}}
+		asks := api.Pod{Key: "asks", Queue: "team", User: c.user, Evictable: true, Spec: api.Spec{Requests: gpus(2)}}
+		grown := asks
+		grown.Key, grown.Node = "grown", "n"
+		m, l := world(queues, claims, asks, grown)
+		h := &cluster.Hold{Hold: &api.Hold{Gang: "claims", Node: "n", Requests: gpus(3), Until: noon.Add(time.Minute)}}
+		m.PutHold(h, m.Nodes["n"])
+		l.Preemption = awaiting{m: m, held: h}
+		if got := l.Gates(m.WorkloadNamed("asks"), ""); len(got) != c.want {
+			t.Errorf("%s starts: %v", c.user, got)
+		}
+		if got := l.Overdrawn(m.WorkloadNamed("asks"), []*cluster.Pod{m.Pods["grown"]}); len(got) != c.want {
+			t.Errorf("%s grows: %v", c.user, got)
+		}
+		if got := l.Gates(m.WorkloadNamed("claims"), ""); c.user == "bob" && len(got) != 0 {
+			t.Errorf("its own place counts against it: %v", got)
+		}
+	}
+}
+
 // A workload is owed a place as far up as there is quota for it without a gap.
 func TestOwedReachesAsFarAsQuota(t *testing.T) {
 	for _, c := range []struct{ team, top, want int64 }{{4, 8, 2}, {4, 3, 1}, {3, 8, 0}} {
