@@ -159,6 +159,9 @@ func (o *upOptions) childArgs() []string {
 	if o.fleetGiven {
 		args = append(args, "--fleet", o.fleet)
 	}
+	if o.provisioner != "" {
+		args = append(args, "--provision", o.provisioner, "--provisioning-requests", o.requests)
+	}
 	if len(o.with) > 0 {
 		args = append(args, "--with", strings.Join(o.with, ","))
 	}

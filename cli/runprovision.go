@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/fleet"
+	"github.com/berth-dev/berth/fleet/provisioner"
 	"github.com/berth-dev/berth/kube/provision"
 	"github.com/berth-dev/berth/kube/scheduler"
 )
@@ -22,8 +23,46 @@ func (s *session) startProvision(seen *scheduler.Observer) error {
 	}
 	log := slog.New(slog.NewTextHandler(s.log, nil)).With("component", "provision")
 	s.provision = keep("the provisioner", func(ctx context.Context) error {
-		return provision.Run(ctx, provision.Options{Config: cfg, Cluster: seen, Like: bootedNode, Log: log})
+		return provision.Run(ctx, provision.Options{Config: cfg, Cluster: seen, Like: bootedNode, ByOthers: s.provisioner != "", Log: log})
 	}, s.report.say, log)
+	return s.startRequests(seen)
+}
+
+// startRequests has the scheduler ask the autoscaler that is played for the nodes of gangs, where that was asked for.
+func (s *session) startRequests(seen *scheduler.Observer) error {
+	class, err := parseRequests(s.requests)
+	if err != nil || class == "" {
+		return err
+	}
+	cfg, err := s.cp.Config("berth-scheduler")
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(s.log, nil)).With("component", "requests")
+	s.asked = keep("provisioning requests", func(ctx context.Context) error {
+		return provision.RunRequests(ctx, provision.RequestOptions{Config: cfg, Cluster: seen, Class: class, Log: log})
+	}, s.report.say, log)
+	return nil
+}
+
+// startProvisioner plays the provisioner that was asked for.
+func (s *session) startProvisioner(ctx context.Context) error {
+	admin, err := s.cp.Config("admin")
+	if err != nil {
+		return err
+	}
+	if err := provisioner.Install(ctx, admin, provisioner.Kind(s.provisioner)); err != nil {
+		return err
+	}
+	cfg, err := s.cp.Config("fleet")
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(s.log, nil)).With("component", s.provisioner)
+	s.played = keep("the provisioner "+s.provisioner, func(ctx context.Context) error {
+		return provisioner.Run(ctx, provisioner.Options{Config: cfg, Kind: provisioner.Kind(s.provisioner), Like: bootedNode, Speed: s.speed, Log: log})
+	}, s.report.say, log)
+	s.report.did("playing " + s.provisioner)
 	return nil
 }
 

@@ -32,6 +32,8 @@ type session struct {
 	fleet     *runningFleet
 	sched     *runningScheduler
 	provision *kept
+	asked     *kept             // ProvisioningRequests; nil: none are written
+	played    *kept             // the provisioner that is played; nil: none
 	others    *runningOperators // nil: none
 }
 
@@ -111,12 +113,23 @@ func (s *session) play(ctx context.Context, l net.Listener) (err error) {
 		return err
 	}
 	defer s.fleet.stop()
+	if s.provisioner != "" {
+		if err := s.startProvisioner(ctx); err != nil {
+			return err
+		}
+		defer s.played.stop()
+	}
 	if !s.withoutScheduler {
 		if err := s.startScheduler(ctx); err != nil {
 			return err
 		}
 		defer s.sched.stop()
 		defer s.provision.stop()
+		defer func() {
+			if s.asked != nil {
+				s.asked.stop()
+			}
+		}()
 	}
 	defer func() { s.others.stop() }()
 	if err := s.startOperators(ctx); err != nil {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/berth-dev/berth/controlplane/home"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/fleet/file"
+	"github.com/berth-dev/berth/fleet/provisioner"
 	"github.com/berth-dev/berth/kube/dialect/all"
 )
 
@@ -40,6 +42,8 @@ type upOptions struct {
 	dialects          []string
 	gangGrace         time.Duration
 	policy            policyFlags
+	provisioner       string   // which provisioner is played; "": none, Berth launches machines itself
+	requests          string   // class of ProvisioningRequests that Berth writes; none: it writes none
 	with              []string // other projects' controllers
 	operators         string   // the program that has them
 	page              string   // the link to the page, once it is served
@@ -90,6 +94,7 @@ that cluster's fleet: pools that it does not have are removed with their nodes.`
   berth up --default-scheduler berth  # no stock scheduler: Berth schedules everything
   berth up --dialect kai            # manifests for KAI run unchanged: kubectl get queue, podgroups
   berth up --with jobset,lws        # with the controllers and webhooks of JobSet and LeaderWorkerSet
+  berth up --provision karpenter    # NodePools and NodeClaims make the nodes of pools with launch
   berth up --ephemeral --speed 60   # keeps nothing; a simulated minute takes a second`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -114,11 +119,15 @@ that cluster's fleet: pools that it does not have are removed with their nodes.`
 	f.StringSliceVar(&o.dialects, "dialect", nil, "serve the kinds of another scheduler and schedule its pods: "+strings.Join(all.Names(), ", "))
 	gangGraceFlag(cmd, &o.gangGrace)
 	o.policy.flags(cmd)
+	f.StringVar(&o.provisioner, "provision", "", "play a node provisioner for pools with launch, in Berth's place: "+strings.Join(provisioner.Kinds(), " or ")+"; see docs/provisioners.md")
+	f.StringVar(&o.requests, "provisioning-requests", "none", "with --provision autoscaler: ask it for the nodes of each gang at once: check-capacity, best-effort-atomic or none")
 	f.StringSliceVar(&o.with, "with", nil, "run controllers of other projects too: jobset, lws, mpi, pytorch, ray, trainjob, vcjob; see docs/operators.md")
 	f.BoolVar(&o.withoutScheduler, "without-scheduler", false, "do not run Berth's scheduler: for one that is installed with berth install")
 	f.BoolVar(&o.cold, "cold", false, "play the nodes' boots instead of starting warm")
 	f.BoolVar(&o.merge, "merge-kubeconfig", false, "add the cluster to your own kubeconfig and select it")
 	cmd.RegisterFlagCompletionFunc("dialect", cobra.FixedCompletions(all.Names(), cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("provision", cobra.FixedCompletions(provisioner.Kinds(), cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("provisioning-requests", cobra.FixedCompletions([]string{"check-capacity", "best-effort-atomic", "none"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("default-scheduler", cobra.FixedCompletions([]string{stockScheduler, berthScheduler}, cobra.ShellCompDirectiveNoFileComp))
 	fleets := func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -168,6 +177,14 @@ func (o *upOptions) check() error {
 		if all.Find(name) == nil {
 			return fmt.Errorf("--dialect %q: choose %s", name, strings.Join(all.Names(), ", "))
 		}
+	}
+	if o.provisioner != "" && !slices.Contains(provisioner.Kinds(), o.provisioner) {
+		return fmt.Errorf("--provision %q: choose %s", o.provisioner, strings.Join(provisioner.Kinds(), " or "))
+	}
+	if class, err := parseRequests(o.requests); err != nil {
+		return err
+	} else if class != "" && o.provisioner != string(provisioner.Autoscaler) {
+		return errors.New("--provisioning-requests: nobody answers them without --provision autoscaler")
 	}
 	if err := checkGangGrace(o.gangGrace); err != nil {
 		return err

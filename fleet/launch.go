@@ -9,10 +9,12 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
@@ -104,7 +106,23 @@ func launched(pools []*v1alpha1.Pool, list []*v1alpha1.Machine, taken []want) (o
 		if m.Spec.For != m.Spec.Pool {
 			w.whom = m.Spec.For
 		}
+		w.taints = registerTaints(m.Annotations[v1alpha1.KeyRegisterWithTaints])
 		out = append(out, w)
+	}
+	return out
+}
+
+// registerTaints reads what a kubelet is given as --register-with-taints. What cannot be a taint is left out.
+func registerTaints(text string) (out []corev1.Taint) {
+	for _, part := range strings.Split(text, ",") {
+		name, effect, _ := strings.Cut(strings.TrimSpace(part), ":")
+		key, value, _ := strings.Cut(name, "=")
+		switch e := corev1.TaintEffect(effect); e {
+		case corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute:
+			if len(validation.IsQualifiedName(key)) == 0 && len(validation.IsValidLabelValue(value)) == 0 {
+				out = mergeTaints(out, nil, []corev1.Taint{{Key: key, Value: value, Effect: e}})
+			}
+		}
 	}
 	return out
 }

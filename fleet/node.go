@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,7 +40,7 @@ func gives(w want) applied {
 	}
 	maps.Copy(labels, operatorLabels(&w.pool.Spec))
 	maps.Copy(labels, w.pool.NodeLabels(w.index))
-	return applied{Hardware: hardwareID(w.pool, w.index), Labels: labels, Taints: w.pool.NodeTaints()}
+	return applied{Hardware: hardwareID(w.pool, w.index), Labels: labels, Taints: mergeTaints(slices.Clone(w.pool.NodeTaints()), nil, w.taints)}
 }
 
 // operatorLabels steer the GPU stack's DaemonSets. A driver in the machine image is left alone,

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/fleet/file"
 )
@@ -29,6 +31,7 @@ type want struct {
 	byHand bool           // the node belongs to its author: it is neither made nor deleted here
 	named  string         // of a Machine: its name; "": the pool decides
 	whom   string         // of a Machine: the workload that it was launched for; "": none
+	taints []corev1.Taint // of a Machine: what its kubelet registers with, beside the pool's
 }
 
 func (w want) name() string {

@@ -103,6 +103,9 @@ const (
 	KeyMIG = KeyPrefix + "mig"
 	// KeyApplied is on a Node of the fleet: what its pool last gave it.
 	KeyApplied = KeyPrefix + "applied"
+	// KeyRegisterWithTaints is on a Machine: the taints that its kubelet registers its node with, as --register-with-taints has them:
+	// key=value:Effect, with commas between.
+	KeyRegisterWithTaints = KeyPrefix + "register-with-taints"
 	// KeyFleetInstalled is on the definition of Pools: the first installation came to its end.
 	KeyFleetInstalled = KeyPrefix + "fleet-installed"
 )

@@ -183,6 +183,7 @@ var Rules = map[string]Rule{
 	"fleet/shell/internal/regex": {Ring: Edge, Imports: []string{"fleet/shell/budget"}},
 	"fleet/shell/vfs":            {Ring: Edge, Imports: []string{"fleet/shell/budget"}},
 	"fleet/smi":                  {Ring: Edge, Imports: []string{"fleet/gpu"}},
+	"fleet/provisioner":          {Ring: Edge, Imports: []string{"api/v1alpha1", "fleet/clock", "kube/crd"}},
 	"fleet/storage":              {Ring: Edge, Imports: []string{"fleet/clock"}},
 	"fleet/stream":               {Ring: Edge},
 	"fleet/ksm":                  {Ring: Edge},
@@ -230,7 +231,7 @@ var Rules = map[string]Rule{
 	}, Heavy: true},
 
 	"cli": {Ring: Shell, Imports: []string{
-		"api/v1alpha1", "capacity", "capacity/bill", "capacity/cloud", "capacity/join", "controlplane/home", "controlplane/operators", "diagnose", "diagnose/check", "diagnose/doctor", "diagnose/edit", "diagnose/facts", "diagnose/submit", "diagnose/submit/rule", "engine", "engine/why", "fleet", "fleet/dra", "fleet/drill", "fleet/file", "kube/answer", "kube/cluster", "kube/convert", "kube/devices", "kube/dialect", "kube/dialect/all", "kube/dryrun", "kube/exposition", "kube/inspect", "kube/install", "kube/manifest", "kube/metrics", "kube/provision", "kube/scheduler", "kube/telemetry", "kube/trace", "record", "web",
+		"api/v1alpha1", "capacity", "capacity/bill", "capacity/cloud", "capacity/join", "controlplane/home", "controlplane/operators", "diagnose", "diagnose/check", "diagnose/doctor", "diagnose/edit", "diagnose/facts", "diagnose/submit", "diagnose/submit/rule", "engine", "engine/why", "fleet", "fleet/dra", "fleet/drill", "fleet/file", "fleet/provisioner", "kube/answer", "kube/cluster", "kube/convert", "kube/devices", "kube/dialect", "kube/dialect/all", "kube/dryrun", "kube/exposition", "kube/inspect", "kube/install", "kube/manifest", "kube/metrics", "kube/provision", "kube/scheduler", "kube/telemetry", "kube/trace", "record", "web",
 	}},
 	"cmd/berth":         {Ring: Shell, Imports: []string{"cli", "controlplane", "fleet"}, Tests: []string{"internal/chromium", "internal/intruder"}, Heavy: true},
 	"cmd/kubectl-berth": {Ring: Shell, Imports: []string{"cli"}},

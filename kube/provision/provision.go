@@ -22,6 +22,8 @@ type Options struct {
 	Cluster Cluster
 	// Like is node i of a pool, ready and empty. The pool has its defaults.
 	Like func(pool *v1alpha1.Pool, i int) (*corev1.Node, error)
+	// ByOthers says that somebody else makes the nodes of pools with launch: nothing is launched or released here.
+	ByOthers bool
 	// Every is how often it is looked whether something is to be done; 0: each second.
 	Every time.Duration
 	// Backoff is how long a provider is not asked again after it refused once; each time in a row doubles it. 0: one minute.
@@ -140,7 +142,7 @@ func (c *controller) look(ctx context.Context, now time.Time) (launching bool, e
 		v.pools[p.Name] = p
 		launching = launching || p.Spec.Launch != nil
 	}
-	if launching = launching || len(machines) > 0; !launching {
+	if launching = launching || len(machines) > 0; !launching || c.ByOthers {
 		return false, nil
 	}
 	snap, policy, err := c.Cluster.Snapshot(ctx)
