@@ -99,11 +99,12 @@ func (t *trial) overruled(f *check.Finding) {
 }
 
 // own gives a cause of placing to the workload's author where it came with a change of the workload: pods of an earlier version
-// are ready, or its controller keeps that version, and going back to it is all that it takes. It reports whether it did.
+// are ready, or its controller keeps that version, and going back to it is all that it takes. It reports whether it did. Where
+// what is provided is known to be at fault, that an earlier version, which nobody has seen run, would do elsewhere proves nothing.
 func (t *trial) own(first *check.Finding) bool {
 	for i := range t.before {
 		r := &t.before[i]
-		if first.Stage > check.Place || !r.ran() && r.Revision == 0 || !t.makes(r.of) {
+		if first.Stage > check.Place || !r.ran() && (r.Revision == 0 || first.Layer == check.L2) || !t.makes(r.of) {
 			continue
 		}
 		if j := t.with(t.revert(first, r, r.Changes)); j != nil && j.free() {
@@ -126,7 +127,7 @@ func (t *trial) recall(binding []*check.Finding) []recalled {
 		for _, v := range history.Versions(t.d.facts, o) {
 			out = append(out, recalled{v, o})
 		}
-		if d, ok := o.(*appsv1.Deployment); ok && ptr.Deref(d.Spec.Replicas, 1) == 0 {
+		if scaledToNone(o) {
 			for _, v := range history.Scaled(t.d.facts, o) {
 				out = append(out, recalled{v, o})
 			}
@@ -143,6 +144,16 @@ func (t *trial) recall(binding []*check.Finding) []recalled {
 		}
 	}
 	return out
+}
+
+func scaledToNone(o facts.Object) bool {
+	switch o := o.(type) {
+	case *appsv1.Deployment:
+		return ptr.Deref(o.Spec.Replicas, 1) == 0
+	case *appsv1.StatefulSet:
+		return ptr.Deref(o.Spec.Replicas, 1) == 0
+	}
+	return false
 }
 
 // ran says whether pods of the version are ready while the target's are not: what differs is why, at whichever stage.

@@ -67,7 +67,7 @@ func revisions(f *facts.Facts, o facts.Object) []revision {
 		for _, child := range f.Children(o) {
 			if r, ok := child.(*appsv1.ReplicaSet); ok {
 				var number int64
-				fmt.Sscan(r.Annotations["deployment.kubernetes.io/revision"], &number)
+				fmt.Sscan(r.Annotations[revisionKey], &number)
 				if number > 0 {
 					out = append(out, revision{number, &r.Spec.Template, readyPods(f, r, "")})
 				}
