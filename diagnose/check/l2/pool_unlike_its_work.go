@@ -93,15 +93,19 @@ func gapOf(c *check.Case, n *check.NodeFit) (gap, bool) {
 		return labelGap(n.Node, unmet[0]), true
 	case len(taints) == 1 && len(unmet) == 0 && n.Empty > 0:
 		return taintGap(c, taints[0]), true
-	case len(n.Removed) == 0 && len(needs) > 0 && n.Empty == 0:
+	case len(taints) == 0 && len(needs) > len(unmet) && n.Empty == 0:
 		for _, name := range facts.ExtendedOf(c.Pod) {
-			if q := n.Status.Capacity[corev1.ResourceName(name)]; q.IsZero() {
+			if q := n.Status.Capacity[corev1.ResourceName(name)]; q.IsZero() && !slices.ContainsFunc(unmet, func(need place.Need) bool { return !ofDevice(need.Key, name) }) {
 				return gap{had: "no " + name, asked: name, field: fmt.Sprintf("status.capacity[%q]", name), device: corev1.ResourceName(name)}, true
 			}
 		}
 	}
 	return gap{}, false
 }
+
+// ofDevice says whether the label is one that a node has for the sake of the device, and lacks without it: nvidia.com/gpu.product
+// beside nvidia.com/gpu.
+func ofDevice(key, device string) bool { return strings.HasPrefix(key, device+".") }
 
 func labelGap(n *corev1.Node, need place.Need) gap {
 	g := gap{need: &need, asked: "label " + need.Text(), field: fmt.Sprintf("metadata.labels[%q]", need.Key), had: "no label " + need.Key}
@@ -265,7 +269,43 @@ func (g *gap) mend(c *check.Case, n *corev1.Node) {
 		}
 	default:
 		place.Grant(c, n)
+		g.describe(c, n)
 	}
+}
+
+// describe gives the node the labels that come with the device: as a node of the pool has them whose GPUs it is to have, and
+// where there is none as the pod asks for them.
+func (g *gap) describe(c *check.Case, n *corev1.Node) {
+	n.Labels = maps.Clone(n.Labels)
+	if n.Labels == nil {
+		n.Labels = make(map[string]string)
+	}
+	own := place.PoolNamed(c.Facts, g.group)
+	if o := sibling(c, own); o != nil {
+		if at := slices.IndexFunc(c.Nodes, func(n *corev1.Node) bool { return isOf(n, o) }); at >= 0 {
+			for _, key := range sortedLabels(c.Nodes[at].Labels) {
+				if ofDevice(key, string(g.device)) {
+					n.Labels[key] = c.Nodes[at].Labels[key]
+				}
+			}
+			return
+		}
+	}
+	for _, need := range place.NeedsOf(&c.Pod.Spec) {
+		if ofDevice(need.Key, string(g.device)) && len(need.Values) > 0 && !need.Met(n.Labels) {
+			n.Labels[need.Key] = need.Values[0]
+		}
+	}
+}
+
+// sibling is another pool with the same labels that has GPUs, which the pool's may have been like; nil: there is none.
+func sibling(c *check.Case, p *v1alpha1.Pool) *v1alpha1.Pool {
+	for _, o := range place.Pools(c.Facts) {
+		if p != nil && o.Name != p.Name && o.GPUsPerNode() > 0 && maps.Equal(o.Spec.Labels, p.Spec.Labels) {
+			return o
+		}
+	}
+	return nil
 }
 
 // patch is the field of the Pool that is wrong, its value, and the operations that mend it.
@@ -307,15 +347,14 @@ func (g *gap) patch(c *check.Case, p *v1alpha1.Pool) (field, value string, ops [
 		}
 		return fmt.Sprintf("spec.taints[%d]", at), podspec.TaintText(*g.taint), []edit.Op{{Op: "add", Path: "/spec/taints", Value: taints}}, fmt.Sprintf("give pool %s %s in place of %s", p.Name, g.asked, g.had)
 	}
-	for _, o := range place.Pools(c.Facts) {
-		if o.Name != p.Name && o.GPUsPerNode() > 0 && maps.Equal(o.Spec.Labels, p.Spec.Labels) {
-			gpus := c.ForeignNamed("Pool.berth.dev", "", o.Name).Object["spec"].(map[string]any)["gpus"]
-			words := make([]string, len(o.Spec.GPUs))
-			for i, g := range o.Spec.GPUs {
-				words[i] = fmt.Sprintf("%d %s", g.Count, g.Model)
-			}
-			return "spec.gpus", "absent", []edit.Op{{Op: "add", Path: "/spec/gpus", Value: gpus}}, fmt.Sprintf("give the nodes of pool %s GPUs, as pool %s has them: %s", p.Name, o.Name, strings.Join(words, ", "))
-		}
+	o := sibling(c, p)
+	if o == nil {
+		return "spec.gpus", "absent", nil, ""
 	}
-	return "spec.gpus", "absent", nil, ""
+	gpus := c.ForeignNamed("Pool.berth.dev", "", o.Name).Object["spec"].(map[string]any)["gpus"]
+	words := make([]string, len(o.Spec.GPUs))
+	for i, g := range o.Spec.GPUs {
+		words[i] = fmt.Sprintf("%d %s", g.Count, g.Model)
+	}
+	return "spec.gpus", "absent", []edit.Op{{Op: "add", Path: "/spec/gpus", Value: gpus}}, fmt.Sprintf("give the nodes of pool %s GPUs, as pool %s has them: %s", p.Name, o.Name, strings.Join(words, ", "))
 }

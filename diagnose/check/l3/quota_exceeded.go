@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
@@ -113,20 +114,56 @@ func quotaOfClaims(c *check.Case) []check.Finding {
 		if q.Namespace != c.Pod.Namespace || q.Name != r.Name || !counted || used.Cmp(hard) < 0 {
 			continue
 		}
+		more, whole := max(1, c.Like), -1
+		if sts != nil {
+			more, whole = claimsToCome(c, sts)
+		}
 		wanted := used.DeepCopy()
-		wanted.Add(*resource.NewQuantity(int64(max(1, c.Like)), resource.DecimalSI))
+		wanted.Add(*resource.NewQuantity(int64(more), resource.DecimalSI))
 		raised := q.DeepCopy()
 		raised.Spec.Hard[key], raised.Status.Hard[key] = wanted, wanted
-		return []check.Finding{{
+		f := check.Finding{
 			Message:  fmt.Sprintf("quota %s of namespace %s allows %s claims of volumes, all are used, and each pod needs one more", q.Name, q.Namespace, hard.String()),
 			Evidence: []facts.Evidence{{Object: facts.RefTo(q).In(), Field: fmt.Sprintf("status.hard[%q]", key), Value: hard.String()}, r.Evidence},
 			Edits: []edit.Edit{{
 				Side: edit.Cluster, Text: fmt.Sprintf("raise %s of quota %s from %s to %s", key, q.Name, hard.String(), wanted.String()), Set: []facts.Object{raised}, Cost: edit.CostWait,
 				Command: fmt.Sprintf("kubectl patch resourcequota %s -n %s -p '{\"spec\":{\"hard\":{%q:%q}}}'", q.Name, q.Namespace, key, wanted.String()),
 			}},
-		}}
+		}
+		if whole > 0 && c.Top.GetUID() == sts.UID {
+			f.Message = fmt.Sprintf("quota %s of namespace %s allows %s claims of volumes, all are used, and %s needs %d more for its %d replicas", q.Name, q.Namespace, hard.String(), facts.RefTo(sts), more, ptr.Deref(sts.Spec.Replicas, 1))
+			f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(sts).In(), Field: "spec.replicas", Value: fmt.Sprint(ptr.Deref(sts.Spec.Replicas, 1))})
+			f.Edits = append(f.Edits, fewerPods(c, whole))
+		}
+		return []check.Finding{f}
 	}
 	return nil
+}
+
+// claimsToCome is how many claims the StatefulSet has still to make for all pods that it wants, and how many of its pods, from the
+// first on, have all of theirs. It makes them one pod after the other, so that more are missing than its next pod needs.
+func claimsToCome(c *check.Case, s *appsv1.StatefulSet) (more, whole int) {
+	first := 0
+	if s.Spec.Ordinals != nil {
+		first = int(s.Spec.Ordinals.Start)
+	}
+	wanted := int(ptr.Deref(s.Spec.Replicas, 1))
+	for i := range wanted {
+		lacks := 0
+		for _, t := range s.Spec.VolumeClaimTemplates {
+			if place.Named(c.PersistentVolumeClaims, s.Namespace, fmt.Sprintf("%s-%s-%d", t.Name, s.Name, first+i)) == nil {
+				lacks++
+			}
+		}
+		if lacks == 0 && whole == i {
+			whole++
+		}
+		more += lacks
+	}
+	if more == 0 { // the templates were not read
+		return max(1, c.Like), 0
+	}
+	return more, whole
 }
 
 // quotaSaid goes by the refusal, where quotas may not be read.
@@ -155,7 +192,7 @@ func overResourceQuota(c *check.Case, q *corev1.ResourceQuota, p *corev1.Pod) *c
 		}
 		over = append(over, key)
 		wanted := used.DeepCopy()
-		for range max(1, c.Like) {
+		for range podsToCome(c) {
 			wanted.Add(ask)
 		}
 		others := askedByOthers(c, q, string(key)) // who comes first is chance: there has to be room for all
@@ -191,6 +228,21 @@ func overResourceQuota(c *check.Case, q *corev1.ResourceQuota, p *corev1.Pod) *c
 		Command: fmt.Sprintf("kubectl patch resourcequota %s -n %s -p '{\"spec\":{\"hard\":{%s}}}'", q.Name, q.Namespace, strings.Join(patch, ",")),
 	})
 	return &f
+}
+
+// podsToCome is how many pods like this one have still to be made: a StatefulSet makes one after the other, and wants them all.
+func podsToCome(c *check.Case) int {
+	s, ok := c.Owner().(*appsv1.StatefulSet)
+	if !ok {
+		return max(1, c.Like)
+	}
+	have := 0
+	for _, o := range c.Children(s) {
+		if p, ok := o.(*corev1.Pod); ok && !facts.Ended(p) {
+			have++
+		}
+	}
+	return max(1, c.Like, int(ptr.Deref(s.Spec.Replicas, 1))-have)
 }
 
 // askedByOthers is what the pods that other workloads of the namespace have still to make would add to the quota's key.
@@ -426,15 +478,31 @@ func fewerInQuota(c *check.Case, q *corev1.ResourceQuota, p *corev1.Pod) []edit.
 	if can < 1 || can >= have+c.Like {
 		return nil
 	}
+	if e := fewerPods(c, can); len(e.Set) > 0 {
+		return []edit.Edit{e}
+	}
+	return nil
+}
+
+// fewerPods has the work run so many pods at a time; an edit of nothing where nobody can have it do so.
+func fewerPods(c *check.Case, can int) edit.Edit {
 	e := edit.Edit{Side: edit.Workload, Cost: 2, Assumes: "the work can do with fewer pods at a time"}
 	r := facts.RefTo(c.Top)
 	count := int32(can)
 	switch m := c.Owner().(type) {
+	case *appsv1.StatefulSet:
+		if c.Top.GetUID() != m.UID {
+			return edit.Edit{}
+		}
+		n := m.DeepCopy()
+		n.Spec.Replicas = &count
+		e.Set, e.Text = []facts.Object{n}, fmt.Sprintf("scale %s to %d", r, can)
+		e.Command = fmt.Sprintf("kubectl scale statefulset %s -n %s --replicas=%d", r.Name, r.Namespace, can)
 	case *batchv1.Job:
 		n := m.DeepCopy()
 		n.Spec.Parallelism = &count
 		if c.Top.GetUID() != m.UID || m.Spec.Completions != nil && m.Spec.CompletionMode != nil && *m.Spec.CompletionMode == batchv1.IndexedCompletion && *m.Spec.Completions != 1 {
-			return nil // its pods number each other, or another object sets it
+			return edit.Edit{} // its pods number each other, or another object sets it
 		}
 		e.Set, e.Text = []facts.Object{n}, fmt.Sprintf("run %s of %s at a time", wording.Pods(can), r)
 		e.Command = fmt.Sprintf("kubectl patch job %s -n %s -p '{\"spec\":{\"parallelism\":%d}}'", r.Name, r.Namespace, can)
@@ -447,14 +515,12 @@ func fewerInQuota(c *check.Case, q *corev1.ResourceQuota, p *corev1.Pod) []edit.
 			n.Spec.Replicas = &count
 			e.Set = append(e.Set, n)
 		} else if c.Top.GetUID() != m.UID {
-			return nil
+			return edit.Edit{}
 		}
 		e.Text = fmt.Sprintf("scale %s to %d", r, can)
 		e.Command = fmt.Sprintf("kubectl scale %s %s -n %s --replicas=%d", strings.ToLower(r.Kind), r.Name, r.Namespace, can)
-	default:
-		return nil
 	}
-	return []edit.Edit{e}
+	return e
 }
 
 // quotaRoom is how many pods like this one the quota still lets in, up to most.
