@@ -35,6 +35,7 @@ type Objects struct {
 	PersistentVolumeClaims []*corev1.PersistentVolumeClaim
 	PersistentVolumes      []*corev1.PersistentVolume
 	ConfigMaps             []*corev1.ConfigMap // cluster-autoscaler-status alone
+	ServiceAccounts        []*corev1.ServiceAccount
 
 	Deployments  []*appsv1.Deployment
 	ReplicaSets  []*appsv1.ReplicaSet
@@ -174,6 +175,7 @@ var Kinds = []*KindInfo{
 	known("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", true, func(o *Objects) *[]*corev1.PersistentVolumeClaim { return &o.PersistentVolumeClaims }),
 	known("", "v1", "PersistentVolume", "persistentvolumes", false, func(o *Objects) *[]*corev1.PersistentVolume { return &o.PersistentVolumes }),
 	known("", "v1", "ConfigMap", "configmaps", true, func(o *Objects) *[]*corev1.ConfigMap { return &o.ConfigMaps }),
+	known("", "v1", "ServiceAccount", "serviceaccounts", true, func(o *Objects) *[]*corev1.ServiceAccount { return &o.ServiceAccounts }),
 	known("apps", "v1", "Deployment", "deployments", true, func(o *Objects) *[]*appsv1.Deployment { return &o.Deployments }),
 	known("apps", "v1", "ReplicaSet", "replicasets", true, func(o *Objects) *[]*appsv1.ReplicaSet { return &o.ReplicaSets }),
 	known("apps", "v1", "StatefulSet", "statefulsets", true, func(o *Objects) *[]*appsv1.StatefulSet { return &o.StatefulSets }),

@@ -47,6 +47,11 @@ func (c *checker) assumeFor(f *facts.Facts, s *submission, p *corev1.Pod, add fu
 		class.Name = *name
 		add(class, fmt.Sprintf("runtime class %s exists", *name))
 	}
+	if name := p.Spec.ServiceAccountName; name != "" && name != "default" && place.Named(f.ServiceAccounts, p.Namespace, name) == nil {
+		account := &corev1.ServiceAccount{}
+		account.Namespace, account.Name = p.Namespace, name
+		add(account, fmt.Sprintf("service account %s exists in namespace %s", name, p.Namespace))
+	}
 	made := s.Claims()
 	for i := range p.Spec.Volumes {
 		v := p.Spec.Volumes[i].PersistentVolumeClaim

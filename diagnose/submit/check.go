@@ -23,6 +23,8 @@ type Item struct {
 	// Admitted are the pods of its templates as the API server admitted one of each in dry run, by the JSON pointer of the
 	// template. Templates without one get the API's defaults from a table.
 	Admitted map[string]*corev1.Pod
+	// Said is what else the API server made of it, with paths in the object.
+	Said rule.Said
 
 	LineOf func(pointer string) int // of a field; nil: Line
 }
@@ -92,8 +94,9 @@ func Check(w World, namespace string, items []Item) Report {
 		}
 		r.Workloads = append(r.Workloads, s.result)
 	}
+	around := &rule.World{Facts: c.now, Namespace: namespace, Bare: w.Bare, Fits: c.fits}
 	for i := range items {
-		for _, f := range rule.Objects(items[i].Object) {
+		for _, f := range slices.Concat(rule.Objects(around, items[i].Object), rule.Server(items[i].Said)) {
 			f.File, f.Line = items[i].File, items[i].lineOf(f.Path)
 			r.Findings = append(r.Findings, f)
 		}
@@ -122,7 +125,7 @@ func (c *checker) planner(f *facts.Facts) *planner {
 func (c *checker) late() bool { return c.world.Late != nil && c.world.Late() }
 
 func (c *checker) caseOf(s *submission) *rule.Case {
-	return &rule.Case{Facts: c.now, Workload: s.Workload, Object: s.item.Object, Starts: s.result.Verdict == Starts, Cause: s.result.Cause, Refused: s.item.Refused != "", Matching: c.nodes, Bare: c.world.Bare}
+	return &rule.Case{Reclaimed: reclaimed(s.result.Terms), Facts: c.now, Workload: s.Workload, Object: s.item.Object, Starts: s.result.Verdict == Starts, Cause: s.result.Cause, Refused: s.item.Refused != "", Matching: c.nodes, Bare: c.world.Bare}
 }
 
 // place has the engine plan all that waits, the manifests' pods among it.

@@ -3,6 +3,7 @@ package submit
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -30,7 +31,7 @@ func (c *checker) judge(s *submission) {
 	case s.item.Refused != "":
 		r.Verdict, r.Cause, r.Owner, r.Layer = Never, Refused, refusedOwner(s.item.RefusedBy), check.L3
 		r.Summary = s.item.Refused
-		r.Fixes, r.ETA = nil, nil
+		r.Fixes, r.ETA = c.afterRefusal(s), nil
 	case s.fault != nil:
 		r.Verdict, r.Cause, r.Layer, r.Owner, r.Summary = Never, s.fault.Cause, check.L3, check.User, s.fault.Message+": the API server refuses such a pod"
 		c.emptyCluster()
@@ -49,6 +50,23 @@ func (c *checker) judge(s *submission) {
 	default:
 		c.decide(s)
 	}
+}
+
+// sameWords are what a refusal says where the cause is why the API server refuses.
+var sameWords = map[why.Cause]string{
+	"service-account-missing": "error looking up service account", "priority-class-missing": "no PriorityClass", "runtime-class-missing": "RuntimeClass", "limit-range": " per ",
+}
+
+// afterRefusal are the fixes of an object that the API server refuses for something that can be seen in the cluster too.
+func (c *checker) afterRefusal(s *submission) []Fix {
+	if len(s.pods) == 0 || c.full.blind() {
+		return nil
+	}
+	a := c.neverStarts(s)
+	if words := sameWords[a.result.Cause]; !a.yes || words == "" || !strings.Contains(s.item.Refused, words) {
+		return nil
+	}
+	return a.about(s).Fixes
 }
 
 func refusedOwner(by string) check.Owner {

@@ -137,7 +137,7 @@ var Rules = map[string]Rule{
 		"diagnose/internal/wording", "diagnose/submit/rule", "diagnose/submit/workload", "engine", "engine/why", "internal/spelling", "kube/cluster", "kube/dialect", "kube/dialect/all",
 	}, Objects: true, Tests: []string{"fleet", "fleet/file", "kube/devices", "kube/manifest"}},
 	"diagnose/submit/rule": {Ring: Pure, Imports: []string{
-		"api/v1alpha1", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/place", "diagnose/internal/podspec",
+		"api/v1alpha1", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/place", "diagnose/internal/podspec", "diagnose/internal/wording",
 		"diagnose/submit/workload", "engine/why", "internal/spelling", "kube/convert",
 	}, Objects: true, Tests: []string{"kube/manifest"}},
 	"diagnose/submit/workload": {Ring: Pure, Imports: []string{"diagnose/edit", "diagnose/facts", "diagnose/internal/podspec", "engine/why"}, Objects: true, Tests: []string{"kube/manifest"}},
@@ -207,7 +207,7 @@ var Rules = map[string]Rule{
 	"kube/dialect/volcano":           {Ring: Pure, Imports: []string{"api/v1alpha1", "engine/why", "kube/dialect"}, Tests: []string{"kube/dialect/dialecttest"}, Objects: true},
 	"kube/crd":                       {Ring: Edge, Tests: []string{"api/v1alpha1"}},
 	"kube/devices":                   {Ring: Edge},
-	"kube/dryrun":                    {Ring: Edge, Imports: []string{"diagnose/submit", "diagnose/submit/workload"}},
+	"kube/dryrun":                    {Ring: Edge, Imports: []string{"diagnose/edit", "diagnose/submit", "diagnose/submit/rule", "diagnose/submit/workload"}},
 	"kube/exposition":                {Ring: Edge, Imports: []string{"diagnose/doctor"}},
 	"kube/inspect":                   {Ring: Edge, Imports: []string{"api/v1alpha1", "diagnose", "diagnose/check", "diagnose/facts", "internal/spelling", "kube/devices", "kube/inspect/mask"}, Tests: []string{"engine", "engine/why", "kube/report"}},
 	"kube/inspect/mask":              {Ring: Edge},

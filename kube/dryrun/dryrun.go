@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -26,6 +27,7 @@ import (
 	"k8s.io/client-go/restmapper"
 
 	"github.com/berth-dev/berth/diagnose/submit"
+	"github.com/berth-dev/berth/diagnose/submit/rule"
 	"github.com/berth-dev/berth/diagnose/submit/workload"
 )
 
@@ -54,7 +56,7 @@ type asker struct {
 func Admit(ctx context.Context, cfg *rest.Config, namespace string, items []submit.Item) (out []submit.Item, said []string, err error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Timeout, cfg.QPS, cfg.Burst = within, -1, 0
-	cfg.WarningHandler = rest.NoWarnings{}
+	cfg.WarningHandlerWithContext = warnings{}
 	client, err := dynamic.NewForConfig(cfg)
 	if err != nil {
 		return nil, nil, err
@@ -114,14 +116,17 @@ func (a *asker) admit(ctx context.Context, item *submit.Item) error {
 		where = a.client.Resource(mapping.Resource).Namespace(u.GetNamespace())
 	}
 	unstructured.RemoveNestedField(u.Object, "status")
+	ctx, heard := listen(ctx)
+	defer func() { item.Said.Warned = heard.all() }()
 	got, err := submitTo(ctx, where, u)
 	if err != nil {
 		return a.refused(item, u.GetNamespace(), err)
 	}
+	item.Said.Altered = altered(u.Object, got.Object, "")
 	if gvk.Group == "" && gvk.Kind == "Pod" {
 		return a.keep(item, "", got)
 	}
-	return a.pods(ctx, item, u.GetNamespace())
+	return a.made(ctx, item, u.GetNamespace())
 }
 
 // submitTo applies the object in dry run, as kubectl apply --server-side would; one whose name the API server gives is
@@ -142,36 +147,103 @@ func submitTo(ctx context.Context, where dynamic.ResourceInterface, u *unstructu
 	return where.Create(ctx, u, metav1.CreateOptions{DryRun: all, FieldManager: manager, FieldValidation: metav1.FieldValidationStrict})
 }
 
-// pods asks for a pod of each template, as its controller would create it.
-func (a *asker) pods(ctx context.Context, item *submit.Item, namespace string) error {
+// made asks for what controllers make of the object: the Jobs of a CronJob or a JobSet, about which policies and webhooks have a say
+// of their own, and a pod of each template.
+func (a *asker) made(ctx context.Context, item *submit.Item, namespace string) error {
 	n := 0
 	uid := func() types.UID { n++; return types.UID(fmt.Sprint(n)) }
 	w, _, err := workload.Of(item.Object, workload.Options{Namespace: namespace, UID: uid})
 	if err != nil || w == nil {
 		return nil // submit says what is wrong with it
 	}
-	where := a.client.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace(namespace)
+	jobs := make(map[string]bool)
 	for i := range w.Parts {
 		p := &w.Parts[i]
 		if len(p.Pods) == 0 || item.Admitted[p.Template] != nil {
 			continue
 		}
-		pod := p.Pods[0].DeepCopy()
-		pod.ObjectMeta = metav1.ObjectMeta{Namespace: namespace, GenerateName: pod.Name + "-", Labels: pod.Labels, Annotations: pod.Annotations}
-		pod.APIVersion, pod.Kind, pod.Status = "v1", "Pod", corev1.PodStatus{}
-		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)
-		if err != nil {
-			return err
+		if j, ok := p.Maker.(*batchv1.Job); ok && p.Above != nil && !jobs[p.Template] {
+			jobs[p.Template] = true
+			if err := a.job(ctx, item, namespace, p, j); err != nil || item.Refused != "" {
+				return err
+			}
 		}
-		got, err := submitTo(ctx, where, &unstructured.Unstructured{Object: object})
-		if err != nil {
-			return a.refused(item, namespace, err)
-		}
-		if err := a.keep(item, p.Template, got); err != nil {
+		if err := a.pod(ctx, item, namespace, p); err != nil || item.Refused != "" {
 			return err
 		}
 	}
 	return nil
+}
+
+// job asks for the Job of a part.
+func (a *asker) job(ctx context.Context, item *submit.Item, namespace string, p *workload.Part, j *batchv1.Job) error {
+	j = j.DeepCopy()
+	j.ObjectMeta = metav1.ObjectMeta{Namespace: namespace, GenerateName: j.Name + "-", Labels: j.Labels, Annotations: j.Annotations}
+	j.APIVersion, j.Kind, j.Status = batchv1.SchemeGroupVersion.String(), "Job", batchv1.JobStatus{}
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(j)
+	if err != nil {
+		return err
+	}
+	where := a.client.Resource(batchv1.SchemeGroupVersion.WithResource("jobs")).Namespace(namespace)
+	got, err := submitTo(ctx, where, &unstructured.Unstructured{Object: object})
+	if err != nil {
+		return a.refused(item, namespace, err)
+	}
+	// Of its own fields alone: those of the template are asked about with a pod, and what a queue suspends it lets in.
+	sent, kept := object["spec"].(map[string]any), got.Object["spec"].(map[string]any)
+	for _, key := range []string{"template", "suspend", "selector"} {
+		delete(sent, key)
+		delete(kept, key)
+	}
+	a.note(item, altered(sent, kept, strings.TrimSuffix(p.Template, "/template")))
+	return nil
+}
+
+// pod asks for a pod of a part, as its controller would create it.
+func (a *asker) pod(ctx context.Context, item *submit.Item, namespace string, p *workload.Part) error {
+	pod := p.Pods[0].DeepCopy()
+	pod.ObjectMeta = metav1.ObjectMeta{Namespace: namespace, GenerateName: pod.Name + "-", Labels: pod.Labels, Annotations: pod.Annotations}
+	pod.APIVersion, pod.Kind, pod.Status = "v1", "Pod", corev1.PodStatus{}
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)
+	if err != nil {
+		return err
+	}
+	where := a.client.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace(namespace)
+	got, err := submitTo(ctx, where, &unstructured.Unstructured{Object: object})
+	if err != nil && strings.Contains(err.Error(), "error looking up service account") {
+		// All else is asked about with the account that every namespace has.
+		missing := err
+		spec := object["spec"].(map[string]any)
+		delete(spec, "serviceAccount")
+		spec["serviceAccountName"] = "default"
+		got, err = submitTo(ctx, where, &unstructured.Unstructured{Object: object})
+		if a.comes(item, missing.Error()) {
+			a.say("service account %s comes with the manifests: policies were asked with service account default", pod.Spec.ServiceAccountName)
+		} else if refused := a.refused(item, namespace, missing); refused != nil {
+			return refused
+		}
+		if err == nil {
+			delete(spec, "serviceAccountName")
+			got.Object["spec"].(map[string]any)["serviceAccountName"] = pod.Spec.ServiceAccountName
+		} else if item.Refused != "" {
+			return nil
+		}
+	}
+	if err != nil {
+		return a.refused(item, namespace, err)
+	}
+	a.note(item, altered(map[string]any{"spec": object["spec"]}, got.Object, p.Template))
+	return a.keep(item, p.Template, got)
+}
+
+// note adds fields that are not kept, but for those that are written nowhere in the file and those that are known.
+func (a *asker) note(item *submit.Item, more []rule.Altered) {
+	for _, m := range more {
+		known := slices.ContainsFunc(item.Said.Altered, func(o rule.Altered) bool { return m.Path == o.Path || strings.HasPrefix(m.Path, o.Path+"/") })
+		if !known && inTree(item.Object, m.Path) {
+			item.Said.Altered = append(item.Said.Altered, m)
+		}
+	}
 }
 
 // keep notes a pod as admitted.

@@ -115,9 +115,3 @@ func asksFor(c *check.Case, p *v1alpha1.Pool) bool {
 	}
 	return asks
 }
-
-// isOf says whether the node is of the pool, by its label or by its name.
-func isOf(n *corev1.Node, p *v1alpha1.Pool) bool {
-	of, _ := place.PoolOfNode([]*v1alpha1.Pool{p}, n)
-	return of != nil || n.Labels[v1alpha1.LabelPool] == p.Name
-}

@@ -20,7 +20,7 @@ var bareQuotaKey = Rule{
 	of:    findBareQuotaKey,
 }
 
-func findBareQuotaKey(object map[string]any) (out []Finding) {
+func findBareQuotaKey(_ *World, object map[string]any) (out []Finding) {
 	if object["kind"] != "ResourceQuota" || object["apiVersion"] != "v1" {
 		return nil
 	}

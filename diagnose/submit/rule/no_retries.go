@@ -42,14 +42,7 @@ func findNoRetries(c *Case) (out []Finding) {
 		}
 		at := strings.TrimSuffix(p.Template, "/template")
 		f := Finding{Path: at + "/backoffLimit", Message: "backoffLimit is 0, and its pods may be evicted: " + by}
-		if pod.Spec.RestartPolicy == corev1.RestartPolicyNever && j.Spec.PodFailurePolicy == nil {
-			f.Advice = "Have the Job leave evictions out of its count of failures."
-			f.Patch = []edit.Op{{Op: "add", Path: at + "/podFailurePolicy", Value: map[string]any{"rules": []any{map[string]any{
-				"action": string(batchv1.PodFailurePolicyActionIgnore), "onPodConditions": []any{map[string]any{"type": string(corev1.DisruptionTarget)}},
-			}}}}}
-		} else {
-			f.Advice = "Raise backoffLimit, or give the Job a podFailurePolicy that ignores DisruptionTarget."
-		}
+		f.Advice, f.Patch = forgiving(j, pod, at)
 		out = append(out, f)
 	})
 	return out

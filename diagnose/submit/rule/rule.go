@@ -27,8 +27,10 @@ type Rule struct {
 	// Covers are causes that say the same, and better: the rule is silent where one of them keeps the workload from starting.
 	Covers []why.Cause
 	find   func(*Case) []Finding
-	// of is for rules about objects that are no workloads.
-	of func(object map[string]any) []Finding
+	// of is for rules about objects that are no workloads. The facts have the manifests in them.
+	of func(w *World, object map[string]any) []Finding
+	// said is for rules about what the API server says.
+	said func(*Said) []Finding
 }
 
 // Case is a workload on its way.
@@ -40,7 +42,18 @@ type Case struct {
 	Cause    why.Cause      // why it does not
 	Refused  bool           // the API server does not take it
 	Bare     bool           // there is no cluster that could have queues and classes
-	Matching Nodes          // shared by the cases of one check; nil: by none
+	// Reclaimed is who may take back what the work is given, in words; "": nobody is known to.
+	Reclaimed string
+	Matching  Nodes // shared by the cases of one check; nil: by none
+}
+
+// World is what an object that is no workload is looked at with.
+type World struct {
+	*facts.Facts        // with the manifests
+	Namespace    string // of objects that name none
+	Bare         bool   // there is no cluster: what is not there may still exist
+	// Fits is how many of so many pods of a workload fit at once on the cluster without other work; false: it was not planned.
+	Fits func(target facts.Object, pods int64) (int, bool)
 }
 
 // Finding is one mistake in one object.
@@ -60,7 +73,8 @@ type Finding struct {
 func Rules() []*Rule {
 	return []*Rule{
 		&wholeAndSlice, &requestsOnly, &gangWithoutQueue, &noRetries, &noCheckpoint, &newerCUDA, &cannotMeet, &unknownModel,
-		&strandsGPUs, &untoleratedTaint, &bareQuotaKey, &volumeElsewhere,
+		&strandsGPUs, &untoleratedTaint, &bareQuotaKey, &volumeElsewhere, &countedReclaims, &unknownClass, &unkept, &warned,
+		&noTarget, &beyondRoom,
 	}
 }
 
@@ -79,11 +93,11 @@ func Find(c *Case) []Finding {
 }
 
 // Objects looks at an object of any kind, as JSON has it.
-func Objects(object map[string]any) []Finding {
+func Objects(w *World, object map[string]any) []Finding {
 	var out []Finding
 	for _, r := range Rules() {
 		if r.of != nil {
-			out = append(out, r.sign(r.of(object))...)
+			out = append(out, r.sign(r.of(w, object))...)
 		}
 	}
 	return sorted(out)

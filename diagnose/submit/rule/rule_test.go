@@ -35,18 +35,19 @@ func TestRules(t *testing.T) {
 			for _, f := range a.Files {
 				text[f.Name] = string(f.Data)
 			}
-			if diff := cmp.Diff(text["want"], play(t, text["cluster.yaml"], text["bad.yaml"])); diff != "" {
+			if diff := cmp.Diff(text["want"], play(t, text["cluster.yaml"], text["bad.yaml"], text["server"])); diff != "" {
 				t.Error(diff)
 			}
-			if got := play(t, text["cluster.yaml"], text["good.yaml"]); got != "" {
+			if got := play(t, text["cluster.yaml"], text["good.yaml"], ""); got != "" {
 				t.Errorf("found in what has no mistake: %s", got)
 			}
 		})
 	}
 }
 
-// play looks at the manifests in the cluster, and words what is found.
-func play(t *testing.T, cluster, given string) string {
+// play looks at the manifests in the cluster, and words what is found. server is what the API server says: lines of "drop PATH",
+// "change PATH WAS NOW", "warn TEXT" and "reclaimed TEXT", the last of which the plan says.
+func play(t *testing.T, cluster, given, server string) string {
 	t.Helper()
 	now := time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC)
 	n := 0
@@ -61,24 +62,49 @@ func play(t *testing.T, cluster, given string) string {
 		facts.KindOfObject(object).Add(&f.Objects, object)
 	}
 	var all []*Case
-	var found []Finding
+	var said Said
+	reclaimed := ""
+	for line := range strings.Lines(server) {
+		switch verb, rest, _ := strings.Cut(strings.TrimSpace(line), " "); verb {
+		case "drop":
+			said.Altered = append(said.Altered, Altered{Path: rest, Dropped: true})
+		case "change":
+			w := strings.Fields(rest)
+			said.Altered = append(said.Altered, Altered{Path: w[0], Was: w[1], Now: w[2]})
+		case "warn":
+			said.Warned = append(said.Warned, rest)
+		case "reclaimed":
+			reclaimed = rest
+		}
+	}
+	found := Server(said)
+	fits := func(_ facts.Object, pods int64) (int, bool) { return int(min(pods, 16)), true }
 	for _, d := range parse(t, given) {
 		w, object, err := workload.Of(d.Object, o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		found = append(found, Objects(d.Object)...)
 		if w == nil {
-			facts.KindOfObject(object).Add(&f.Objects, object)
+			if k := facts.KindOfObject(object); k != nil {
+				k.Add(&f.Objects, object)
+			}
 			continue
 		}
+		if k := facts.KindOfObject(w.Object); k != nil {
+			k.Add(&f.Objects, w.Object)
+		}
 		for _, p := range w.Parts {
-			facts.KindOfObject(p.Maker).Add(&f.Objects, p.Maker)
+			if p.Maker != w.Object {
+				facts.KindOfObject(p.Maker).Add(&f.Objects, p.Maker)
+			}
 			for _, pod := range p.Pods {
 				workload.Fill(pod, f)
 			}
 		}
-		all = append(all, &Case{Facts: f, Workload: w, Object: d.Object})
+		all = append(all, &Case{Facts: f, Workload: w, Object: d.Object, Reclaimed: reclaimed})
+	}
+	for _, d := range parse(t, given) {
+		found = append(found, Objects(&World{Facts: f, Namespace: "default", Fits: fits}, d.Object)...)
 	}
 	for _, c := range all {
 		found = append(found, Find(c)...)
