@@ -85,7 +85,7 @@ func noAccount(c *check.Case, name string) (facts.Evidence, bool) {
 		}
 	}
 	if name != "default" && !c.Exists && life.Wanted(c) && readAccounts(c) { // a namespace gets its default when it is made
-		return facts.Evidence{Object: facts.Ref{Kind: "ServiceAccount", Namespace: c.Pod.Namespace, Name: name}.In(), Value: "does not exist"}, true
+		return facts.Evidence{Object: facts.Ref{Kind: "ServiceAccount", Namespace: c.Pod.Namespace, Name: name}.In(), Field: "metadata.name", Value: "does not exist"}, true
 	}
 	return facts.Evidence{}, false
 }
