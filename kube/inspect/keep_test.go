@@ -48,7 +48,7 @@ func TestFieldsOfKubernetesStay(t *testing.T) {
 			hidden[name] = true
 		}
 	})
-	want := map[string]bool{"chapAuthDiscovery": true, "chapAuthSession": true, "credentialBundlePath": true, "gmsaCredentialSpec": true, "keyPath": true, "kubeletConfigKey": true, "secretFile": true}
+	want := map[string]bool{"chapAuthDiscovery": true, "chapAuthSession": true, "credentialBundlePath": true, "gmsaCredentialSpec": true, "keyPath": true, "kubeletConfigKey": true, "secretFile": true, "secrets": true}
 	if diff := cmp.Diff(want, hidden); diff != "" {
 		t.Error(diff)
 	}
