@@ -45,6 +45,7 @@ type Feed struct {
 	tiers      *tiers
 	made       *made
 	expected   *expected
+	checked    *checked
 	whatIf     *whatIf // of a Model; nil: this is the live scheduler's
 }
 
@@ -96,8 +97,10 @@ func New(o Options) *Feed {
 	f.tiers = &tiers{levels: o.Levels}
 	f.made = newMade()
 	f.expected = newExpected()
+	f.checked = newChecked(f.out)
 	f.tenancy = newTenancy(o.Listener)
 	f.gangs = newGangs(f.out, f.members, f.owners, f.tenancy)
+	f.gangs.checked = f.checked
 	f.storage = newStorage(f.out, f.nodes, f.members, f.gangs, o.Levels)
 	f.budgets = newBudgets(f.out)
 	f.extended = newExtended()
@@ -122,6 +125,7 @@ func (f *Feed) Settle() (again time.Time) {
 	f.reread()
 	f.survey()
 	f.expectPods()
+	f.release()
 	f.recharge()
 	f.revoke()
 	f.cover()

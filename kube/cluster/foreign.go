@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -47,6 +48,7 @@ type foreignGroup struct {
 	members           map[string]*member
 	succeeded, failed map[types.UID]bool
 	make              func() *unstructured.Unstructured // as the last of them said; nil: people make it
+	after             time.Time                         // when it is looked at again
 	job               types.UID                         // the Job whose pods they are; "": another controller, or none
 }
 
@@ -328,6 +330,9 @@ func (f *Feed) reenterGroup(key groupKey) {
 		}
 	}
 	f.tenancy.usageChanged()
+	if len(f.checked.reserved) > 0 {
+		f.out.wake() // it may be that all have agreed
+	}
 }
 
 // foreignTerms is how a dialect reads the pod, nil where none does.
@@ -340,10 +345,42 @@ func (f *Feed) foreignTerms(p *corev1.Pod) *dialect.Terms {
 			continue
 		}
 		if t := d.Pod(&dialect.Pod{Pod: p, Owners: f.owned(p)}, f.foreign); t != nil {
-			return f.tiers.apply(t)
+			return f.untilLater(f.tiers.apply(t))
 		}
 	}
 	return nil
+}
+
+// untilLater has a pod that is not planned before a time wait for that time. In a Model nothing is kept for workloads that others have
+// to agree to: they wait until these have.
+func (f *Feed) untilLater(t *dialect.Terms) *dialect.Terms {
+	var wait string
+	switch {
+	case t.Awaits != "":
+	case f.timers.now().Before(t.After):
+		wait = "it was declined, and is tried again after " + t.After.UTC().Format(time.RFC3339)
+	case f.whatIf != nil:
+		wait = t.Unready
+	}
+	if wait == "" {
+		return t
+	}
+	out := *t
+	out.Awaits, out.Keys = wait, maps.Clone(t.Keys)
+	delete(out.Keys, v1alpha1.KeyGang) // what cannot start yet is no gang: each of its pods says why
+	return &out
+}
+
+// wakeAfter has the pod's group looked at again when its time has come.
+func (f *Feed) wakeAfter(m *member) {
+	if m.foreign == nil || m.foreign.Group == nil || !f.timers.now().Before(m.foreign.After) {
+		return
+	}
+	key := keyOfGroup(m.foreign.Group)
+	if g := f.foreign.groups[key]; g != nil && !g.after.Equal(m.foreign.After) {
+		g.after = m.foreign.After
+		f.timers.after(g.after.Sub(f.timers.now()), func() { f.reenterGroup(key) })
+	}
 }
 
 // plain is the pod as it is in the API, without a group that asks nothing of it, and with what a dialect says of its spec: its
@@ -535,11 +572,20 @@ func (f *Feed) ForeignGroups() []ForeignGroup {
 				held[a.Resource] += a.Value
 			}
 		}
+		if r := f.checked.reserved[v.Workload]; r != nil && last == nil {
+			v.State.Reserved = true
+			if m := g.members[sortedNames(g.members)[0]]; m.workload == v.Workload {
+				nodes, last = r.on, m
+			}
+		}
 		if last != nil {
 			v.State.Flavor = f.flavorOf(last, nodes)
 		}
 		if v.Workload != "" {
 			v.State.Min, v.State.Queue = f.gangs.described[v.Workload].Min, f.gangs.described[v.Workload].Queue
+			if m := f.members.pods[v.Workload]; m != nil && !m.inGang() {
+				v.State.Queue = f.payer(m)
+			}
 		}
 		v.State.Begun = v.State.Running > 0
 		v.State.Allocated, v.State.Requested = listOf(held), listOf(wanted)
@@ -600,10 +646,7 @@ func (f *Feed) ForeignQueues() []ForeignQueue {
 	if !f.foreign.used() {
 		return nil
 	}
-	running, waiting := f.foreign.workloads()
-	byEntrance := func(o *dialect.Object) (int, int) {
-		return running[o.Namespace+"/"+o.Name], waiting[o.Namespace+"/"+o.Name]
-	}
+	running, waiting, reserved := f.workloads()
 	held, firm, wanted := make(map[string]map[string]int64), make(map[string]map[string]int64), make(map[string]map[string]int64)
 	//archtest:any-order sums of whole numbers
 	for _, m := range f.members.pods {
@@ -639,7 +682,8 @@ func (f *Feed) ForeignQueues() []ForeignQueue {
 			}
 			if t.said.Entrance {
 				v := ForeignQueue{Dialect: by.Dialect, Kind: by.Kind, Object: t.raw, Unread: t.said.Unread, Problem: t.said.Problem}
-				v.State.Running, v.State.Waiting = byEntrance(t.said)
+				at := t.said.Namespace + "/" + t.said.Name
+				v.State.Running, v.State.Waiting, v.State.Reserved = running[at], waiting[at], reserved[at]
 				v.State.Shut = t.said.Shut
 				out = append(out, v)
 				continue
@@ -653,7 +697,7 @@ func (f *Feed) ForeignQueues() []ForeignQueue {
 				v.Problem = q.problem.Error()
 			}
 			v.State.Allocated, v.State.Firm, v.State.Requested = listOf(held[name]), listOf(firm[name]), listOf(wanted[name])
-			v.State.Running, v.State.Waiting, v.State.Shut = running[name], waiting[name], t.said.Shut
+			v.State.Running, v.State.Waiting, v.State.Reserved, v.State.Shut = running[name], waiting[name], reserved[name], t.said.Shut
 			for _, below := range sortedNames(f.tenancy.queues) {
 				if f.tenancy.queues[below].Spec.Parent == name {
 					v.State.Children = append(v.State.Children, below)
@@ -665,13 +709,13 @@ func (f *Feed) ForeignQueues() []ForeignQueue {
 	return out
 }
 
-// workloads counts the groups that run and that wait, by queue, and by entrance with its namespace.
-func (s *foreign) workloads() (running, waiting map[string]int) {
-	running, waiting = make(map[string]int), make(map[string]int)
-	for _, g := range s.groups { //archtest:any-order sums of whole numbers
-		runs, queue, entrance := false, "", ""
+// workloads counts the groups that run and that wait, and of these those that have quota, by queue, and by entrance with its namespace.
+func (f *Feed) workloads() (running, waiting, reserved map[string]int) {
+	running, waiting, reserved = make(map[string]int), make(map[string]int), make(map[string]int)
+	for _, g := range f.foreign.groups { //archtest:any-order sums of whole numbers
+		runs, has, queue, entrance := false, false, "", ""
 		for _, m := range g.members { //archtest:any-order all members of a group have one queue
-			runs, queue = runs || m.bound(), m.queue()
+			runs, has, queue = runs || m.bound(), has || f.checked.reserved[m.workload] != nil, m.queue()
 			if m.foreign.Entrance != "" {
 				entrance = m.raw.Namespace + "/" + m.foreign.Entrance
 			}
@@ -682,11 +726,13 @@ func (s *foreign) workloads() (running, waiting map[string]int) {
 			case runs:
 				running[name]++
 			default:
-				waiting[name]++
+				if waiting[name]++; has {
+					reserved[name]++
+				}
 			}
 		}
 	}
-	return running, waiting
+	return running, waiting, reserved
 }
 
 // queue is the one that the pod entered, or asks for.

@@ -21,6 +21,7 @@ type gangs struct {
 	members *members
 	owners  *owners
 	tenancy *tenancy
+	checked *checked
 
 	groups    map[string]*schedulingv1beta1.PodGroup // by the gang's key
 	described map[string]engine.Gang                 // as last given, without version
@@ -73,6 +74,10 @@ func (s *gangs) describe(key string) {
 		g.Key = key
 	}
 	s.tenancy.chargeGang(&g, members, decided)
+	g.Terms.Held = g.Terms.Held || s.checked.holds(key)
+	if g.Invalid == "" {
+		g.Invalid = awaited(members)
+	}
 	g.Version = 0
 	if old, ok := s.described[key]; ok && reflect.DeepEqual(old, g) {
 		return
@@ -80,6 +85,20 @@ func (s *gangs) describe(key string) {
 	s.described[key] = g
 	g.Version = s.out.derived.next()
 	s.out.put(engine.Change{Gang: &g})
+}
+
+// awaited is what a gang of which nothing runs cannot be scheduled without, as its dialect says; "": nothing. Pods that have been decided
+// about stay in their gang whatever becomes of their queue.
+func awaited(members []*member) (out string) {
+	for _, m := range members {
+		if m.bound() {
+			return ""
+		}
+		if m.foreign != nil && out == "" {
+			out = m.foreign.Awaits
+		}
+	}
+	return out
 }
 
 func (s *gangs) drop(key string) {

@@ -2,8 +2,10 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
@@ -38,12 +40,146 @@ func queued(name, queue string, pods int32) *batchv1.Job {
 func (s *speaking) starts(t *testing.T) []engine.Start {
 	t.Helper()
 	s.Settle()
-	if r := s.state.Apply(s.changes.take()...); len(r) > 0 {
+	r := s.state.Apply(numbered(s.state, s.changes.take())...)
+	if r = slices.DeleteFunc(r, func(r engine.Rejected) bool { return r.Kind == engine.KindGang }); len(r) > 0 { // what awaits something
 		t.Fatalf("the engine rejects %v", r)
 	}
 	p := s.state.Plan(s.now)
 	s.state.Apply(p.Changes...)
-	return p.Starts
+	return s.Checked(&p)
+}
+
+// numbered gives edits of the engine's memory versions, as the scheduler does.
+func numbered(s *engine.State, list []engine.Change) []engine.Change {
+	latest := s.Dump().Latest
+	for i := range list {
+		if r, ok := list[i].Ref(); ok {
+			latest = max(latest, r.Version)
+		}
+		if g := list[i].Gone; g != nil {
+			latest = max(latest, g.Version)
+		}
+	}
+	for i := range list {
+		switch c := &list[i]; {
+		case c.Hold != nil && c.Hold.Version == 0:
+			latest++
+			c.Hold.Version = latest
+		case c.Gone != nil && c.Gone.Version == 0:
+			latest++
+			c.Gone.Version = latest
+		}
+	}
+	return list
+}
+
+// checkedQueue has an admission check, and its Job's Workload says how far that is.
+const checkedQueue = kueueKind + "ClusterQueue, metadata: {name: team}, spec: {namespaceSelector: {}, admissionChecksStrategy: {admissionChecks: [{name: c}]}, resourceGroups: [{coveredResources: [nvidia.com/gpu], flavors: [{name: gpus, resources: [{name: nvidia.com/gpu, nominalQuota: 6}]}]}]}}"
+
+// A workload with an admission check has its quota first, which others do not get meanwhile, and starts once the check is ready. Where
+// the check declines, or somebody with a higher priority takes the place, the quota is another's.
+func TestKueueChecksAfterQuota(t *testing.T) {
+	class := kueueKind + "WorkloadPriorityClass, metadata: {name: high}, value: 100}"
+	start := func(t *testing.T, queue string) (*speaking, string) {
+		s := kueueing(t, kueueKind+"AdmissionCheck, metadata: {name: c}, spec: {controllerName: x}}", class, queue)
+		s.SetOwner(queued("first", "q", 4))
+		if got := s.starts(t); len(got) != 0 {
+			t.Fatalf("it starts with a check that is pending: %+v", got)
+		}
+		s.SetOwner(queued("second", "q", 4))
+		if got := s.starts(t); len(got) != 0 {
+			t.Fatalf("the quota is given away: %+v", got)
+		}
+		g := s.ForeignGroups()
+		if len(g) != 2 || !g[0].State.Reserved || g[0].State.Flavor == nil || g[1].State.Reserved {
+			t.Fatalf("groups %+v", g)
+		}
+		if q := s.ForeignQueues(); q[0].State.Reserved != 1 || q[0].State.Waiting != 2 {
+			t.Fatalf("queue %+v", q[0].State)
+		}
+		return s, g[0].Ref.Name
+	}
+	says := func(s *speaking, t *testing.T, name, state string) {
+		s.foreign1(t, kueueKind+"Workload, metadata: {name: "+name+", namespace: default, labels: {app.kubernetes.io/managed-by: berth}}, spec: {queueName: q}, status: {admissionChecks: [{name: c, state: "+state+"}]}}")
+	}
+	t.Run("ready", func(t *testing.T) {
+		s, name := start(t, checkedQueue)
+		says(s, t, name, "Ready")
+		got := s.starts(t)
+		if len(got) != 1 || len(got[0].Placements) != 4 || s.Entry(&got[0]) == nil {
+			t.Fatalf("starts %+v", got)
+		}
+		if g := s.ForeignGroups(); !g[0].State.Reserved {
+			t.Error("it has no quota while it is let in")
+		}
+		s.Entered(&got[0])
+		if got := s.starts(t); len(got) != 0 || len(s.checked.reserved) != 0 {
+			t.Errorf("starts %+v, reserved %v", got, s.checked.reserved)
+		}
+	})
+	for _, state := range []string{"Retry", "Rejected"} {
+		t.Run(state, func(t *testing.T) {
+			s, name := start(t, checkedQueue)
+			says(s, t, name, state)
+			s.starts(t)
+			if g := s.ForeignGroups(); g[0].State.Reserved || !g[1].State.Reserved {
+				t.Errorf("groups %+v", g)
+			}
+		})
+	}
+	t.Run("gone", func(t *testing.T) {
+		s, _ := start(t, checkedQueue)
+		s.RemoveOwner(queued("first", "q", 4))
+		s.starts(t)
+		if g := s.ForeignGroups(); !g[len(g)-1].State.Reserved || len(s.checked.reserved) != 1 {
+			t.Errorf("groups %+v", g)
+		}
+	})
+	t.Run("outbid", func(t *testing.T) {
+		s, _ := start(t, strings.Replace(checkedQueue, "namespaceSelector: {}", "namespaceSelector: {}, preemption: {withinClusterQueue: LowerPriority, reclaimWithinCohort: Any}", 1))
+		j := queued("third", "q", 4)
+		j.Labels["kueue.x-k8s.io/priority-class"] = "high"
+		s.SetOwner(j)
+		s.starts(t)
+		s.starts(t)
+		if g := s.ForeignGroups(); g[0].State.Reserved || !g[2].State.Reserved {
+			t.Errorf("groups %+v", g)
+		}
+	})
+	t.Run("alone", func(t *testing.T) {
+		s := kueueing(t, kueueKind+"AdmissionCheck, metadata: {name: c}, spec: {controllerName: x}}", checkedQueue)
+		p := pod("p", 1)
+		p.UID, p.Labels = "p", map[string]string{"kueue.x-k8s.io/queue-name": "q"}
+		p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "kueue.x-k8s.io/admission"}}
+		Trim(p)
+		s.SetPod(p)
+		if got := s.starts(t); len(got) != 0 {
+			t.Fatalf("starts %+v", got)
+		}
+		s.starts(t)
+		g := s.ForeignGroups()
+		if !g[0].State.Reserved {
+			t.Fatalf("groups %+v", g)
+		}
+		says(s, t, g[0].Ref.Name, "Ready")
+		if got := s.starts(t); len(got) != 1 {
+			t.Errorf("starts %+v", got)
+		}
+	})
+	t.Run("later", func(t *testing.T) {
+		s, name := start(t, checkedQueue)
+		s.foreign1(t, kueueKind+"Workload, metadata: {name: "+name+", namespace: default, labels: {app.kubernetes.io/managed-by: berth}}, spec: {queueName: q}, status: {requeueState: {requeueAt: '"+s.now.Add(time.Minute).UTC().Format(time.RFC3339)+"'}}}")
+		s.starts(t)
+		if g := s.ForeignGroups(); g[0].State.Reserved || !g[1].State.Reserved {
+			t.Errorf("groups %+v", g)
+		}
+		s.RemoveOwner(queued("second", "q", 4))
+		s.now = s.now.Add(2 * time.Minute)
+		s.starts(t)
+		if g := s.ForeignGroups(); !g[0].State.Reserved {
+			t.Errorf("groups %+v", g)
+		}
+	})
 }
 
 // Suspended Jobs are scheduled as the pods that they will have, whole, within the quota of their ClusterQueue.

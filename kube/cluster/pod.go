@@ -115,6 +115,7 @@ func (f *Feed) enter(known *member, raw, p *corev1.Pod, decided *terms, v *engin
 	if p.Spec.NodeName != "" {
 		f.listen.Forget(p.UID)
 	}
+	f.wakeAfter(m)
 	f.give(m, v)
 	f.writeDown(m)
 	f.begun(m.workload)
@@ -232,6 +233,9 @@ func (f *Feed) put(m *member, v *engine.Pod) {
 	}
 	f.extended.mark(m, v, f.devices.selects != nil)
 	f.whatIf.restrict(v)
+	if !m.inGang() && f.checked.holds(m.workload) {
+		v.Terms.Held = true
+	}
 	known := m.given
 	if known && same(m.value, v) {
 		return

@@ -373,18 +373,19 @@ func (s *stage) run(t testing.TB) {
 	for range 50 {
 		made := s.control()
 		s.Settle()
-		if r := s.state.Apply(s.changes.take()...); len(r) > 0 {
+		if r := s.state.Apply(numbered(s.state, s.changes.take())...); len(r) > 0 {
 			t.Fatalf("the engine rejects %v", r)
 		}
 		p := s.state.Plan(s.now)
 		s.state.Apply(p.Changes...)
+		starts := s.Checked(&p)
 		clear(s.waits)
 		for _, w := range p.Waiting {
 			s.waits[w.Gang] = w
 		}
 		s.certs = p.Certificates
-		for i := range p.Starts {
-			s.start(&p.Starts[i])
+		for i := range starts {
+			s.start(&starts[i])
 		}
 		for _, e := range p.Evictions {
 			s.evict(e.Pod)

@@ -130,8 +130,12 @@ type Terms struct {
 	Gate string
 	// Awaits is what the pod cannot be scheduled without and is not there yet, as a sentence: "PodGroup train does not exist".
 	Awaits string
-	// Checks are what others have to agree to before it is let in, by name; Awaits says so until they have.
+	// Checks are what others have to agree to once it has quota and places, and before it starts, by name.
 	Checks []string
+	// Unready is that one of Checks has not agreed yet, as a sentence: its quota and places are kept until then. "": all have.
+	Unready string
+	// After is before when it is not planned; zero: there is no such time.
+	After time.Time
 	// Unread are the keys of the pod, or of its controllers, in the dialect's domains that have no effect.
 	Unread []string
 	// Heeded are keys outside of the dialect's domains that were read.
@@ -200,14 +204,16 @@ type GroupState struct {
 	Allocated, Requested                corev1.ResourceList
 	Ended                               string  // Complete or Failed, as the Job behind it says; "": it goes on, or there is none
 	Evicted                             bool    // the Job behind it ran, and is suspended again
-	Flavor                              *Flavor // that its pods are on; nil: none, or several
+	Flavor                              *Flavor // that its pods are on, or will be; nil: none, or several
 	Checks                              []string
+	Reserved                            bool // it has quota and places, and waits for Checks
 }
 
 // QueueState is what a queue's workloads hold and want, with those of queues below it.
 type QueueState struct {
 	Children         []string
 	Running, Waiting int
+	Reserved         int // of Waiting, those that have quota and places, and wait for checks
 	// Allocated is held, Firm the part of it that may not be evicted, Requested held or waited for.
 	Allocated, Firm, Requested corev1.ResourceList
 	Problem                    string // why nothing of it can be carried out; "": it can
@@ -256,4 +262,11 @@ func ByLabel(key string) Tier {
 type Reporter interface {
 	GroupStatus(o *unstructured.Unstructured, s GroupState, at time.Time) map[string]any
 	QueueStatus(o *unstructured.Unstructured, s QueueState, at time.Time) map[string]any
+}
+
+// Deactivator is a Reporter that changes what an object asks for, as the project itself does. Nothing is reported of the object before
+// that is done.
+type Deactivator interface {
+	// GroupSpec returns the fields of the object's spec that are to change; nil: none.
+	GroupSpec(o *unstructured.Unstructured) map[string]any
 }

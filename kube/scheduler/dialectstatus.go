@@ -74,6 +74,14 @@ func (s *scheduler) writeGroup(ctx context.Context, g *cluster.ForeignGroup, not
 	if !ok {
 		return
 	}
+	if d, ok := g.Dialect.(dialect.Deactivator); ok {
+		if spec := d.GroupSpec(g.Object); spec != nil {
+			if err := s.patchSpec(ctx, g.Kind, g.Object, spec); err != nil {
+				note(err)
+				return
+			}
+		}
+	}
 	if g.Workload != "" && g.State.Pending > 0 {
 		g.State.Cause, g.State.Reason, g.State.Message = s.reports.waitsFor(g.Workload)
 	}
@@ -82,6 +90,20 @@ func (s *scheduler) writeGroup(ctx context.Context, g *cluster.ForeignGroup, not
 		dialect.Tell(status, g.Unread, g.Problem, time.Now())
 	}
 	s.patchForeign(ctx, g.Kind, g.Object, status, note)
+}
+
+// patchSpec changes fields of the object's spec.
+func (s *scheduler) patchSpec(ctx context.Context, kind dialect.Kind, o *unstructured.Unstructured, spec map[string]any) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": o.GetUID()}, "spec": spec})
+	if err == nil {
+		ctx, cancel := context.WithTimeout(ctx, statusEvery)
+		defer cancel()
+		_, err = s.of(kind, o.GetNamespace()).Patch(ctx, o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("spec of %s %s/%s: %w", kind.Name(), o.GetNamespace(), o.GetName(), err)
+	}
+	return nil
 }
 
 func (s *scheduler) of(kind dialect.Kind, namespace string) dynamic.ResourceInterface {

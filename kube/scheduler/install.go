@@ -136,6 +136,9 @@ func dialectRules() []rbacv1.PolicyRule {
 			if k.Grouping {
 				verbs = append(verbs, "create")
 			}
+			if _, ok := d.(dialect.Deactivator); ok && k.Grouping {
+				verbs = append(verbs, "patch")
+			}
 			out = append(out,
 				rbacv1.PolicyRule{APIGroups: []string{k.Group}, Resources: []string{k.Plural}, Verbs: verbs},
 				rbacv1.PolicyRule{APIGroups: []string{k.Group}, Resources: []string{k.Plural + "/status"}, Verbs: []string{"patch"}})

@@ -53,7 +53,7 @@ func (s *scheduler) cycle(now time.Time) (wake time.Time) {
 		s.log.Info("start", "workload", plan.Starts[i].Gang, "kind", plan.Starts[i].Kind, "pods", len(plan.Starts[i].Placements))
 	}
 	if !s.opts.Shadow {
-		for _, start := range joined(plan.Starts) {
+		for _, start := range joined(s.feed.Checked(&plan)) {
 			s.binds.add(start, now)
 		}
 	}

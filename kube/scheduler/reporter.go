@@ -238,6 +238,11 @@ func (r *reporter) pending(w *engine.Waiting, plan *engine.Plan) pending {
 	r.announced[w.Gang] = announcement{start, plan.Now}
 	name := report.ForNamespace(namespaceOf(w.Gang), r.s.feed.QueueOf)
 	text := report.Sentence(w.Gates, plan.Certificates, name) + report.PromiseText(start, plan.Now)
+	if w.Cause == why.WorkloadHeld {
+		if what := r.s.feed.Unready(w.Gang); what != "" {
+			text = "has quota and places, and waits: " + what
+		}
+	}
 	return pending{report.Reason(w), text, report.OfWaiting(w, plan.Certificates, start, name)}
 }
 

@@ -20,7 +20,7 @@ func (kueue) Fields() []dialect.Field {
 		{Kind: "ClusterQueue", Field: "spec.flavorFungibility", Is: no, Note: "the first flavor with quota and places"},
 		{Kind: "ClusterQueue", Field: "spec.fairSharing.weight", Is: differs, Note: "whole numbers from 1 on"},
 		{Kind: "ClusterQueue", Field: "spec.stopPolicy", Is: ok, Note: "Hold; HoldAndDrain suspends the Jobs that run and evicts pods that somebody makes again"},
-		{Kind: "ClusterQueue", Field: "spec.admissionChecks, spec.admissionChecksStrategy", Is: differs, Note: "a workload is let in once all checks are Ready in the status of its Workload; they are asked before quota is reserved, and Berth makes none itself"},
+		{Kind: "ClusterQueue", Field: "spec.admissionChecks, spec.admissionChecksStrategy", Is: differs, Note: "a workload has its quota and places first (QuotaReserved), and is let in once all checks are Ready in the status of its Workload; Retry gives the quota back and has it wait again, Rejected deactivates it. Berth makes no check itself; one that is to bring nodes is asked when there are places already; one that declines after admission evicts nobody"},
 		{Kind: "ClusterQueue", Field: "spec.admissionScope, spec.concurrentAdmissionPolicy", Is: no},
 		{Kind: "ClusterQueue", Field: "status", Is: differs, Note: "condition Active (Stopped, FlavorNotFound, AdmissionCheckNotFound), pending, reserving and admitted workloads; flavorsUsage under the first flavor"},
 		{Kind: "LocalQueue", Field: "spec.clusterQueue", Is: ok},

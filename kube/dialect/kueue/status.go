@@ -1,6 +1,7 @@
 package kueue
 
 import (
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,11 +13,10 @@ import (
 )
 
 // GroupStatus is a Workload's in Kueue's conditions. Berth reserves quota and finds places at once, so QuotaReserved and Admitted turn
-// together. A Workload that was admitted and waits again was evicted.
+// together where no admission check is between them. A Workload that was admitted and waits again was evicted.
 func (kueue) GroupStatus(o *unstructured.Unstructured, s dialect.GroupState, at time.Time) map[string]any {
 	out := dialect.StatusOf(o)
 	tellChecks(out, s.Checks, at)
-	evicted := s.Evicted || dialect.IsTrue(o, "Admitted")
 	switch {
 	case s.Ended != "" && s.Ended != "Deleted":
 		reason := "Succeeded"
@@ -31,28 +31,104 @@ func (kueue) GroupStatus(o *unstructured.Unstructured, s dialect.GroupState, at 
 		}
 		condition(out, "Finished", true, reason, "Pods finished", at)
 	case s.Running > 0:
-		condition(out, "QuotaReserved", true, "QuotaReserved", "Quota reserved in ClusterQueue "+kueueName(s.Queue), at)
+		reserved(out, o, s, at)
 		condition(out, "Admitted", true, "Admitted", "The workload is admitted", at)
-		if dialect.ConditionOf(o, "Evicted") != nil {
-			condition(out, "Evicted", false, "QuotaReserved", "Previously: evicted", at)
+		if dialect.IsTrue(o, "Evicted") {
 			condition(out, "Requeued", true, "Preempted", "", at)
 		}
 		condition(out, "PodsReady", s.Pending == 0, readiness(s), "", at)
-		out["admission"] = admission(s)
+	case s.Reserved:
+		reserved(out, o, s, at)
+		condition(out, "Admitted", false, "UnsatisfiedAdmissionChecks", "The workload has not all checks ready", at)
 	default:
-		switch {
-		case evicted && why.Cause(s.Cause) == why.QueueStopped:
-			condition(out, "Evicted", true, "ClusterQueueStopped", "The ClusterQueue is stopped", at)
-			condition(out, "Admitted", false, "NoReservation", "The workload has no reservation", at)
-		case evicted:
-			condition(out, "Evicted", true, "Preempted", "Its pods were evicted: it waits again", at)
-			condition(out, "Preempted", true, "InClusterQueue", "Its pods were evicted", at)
-			condition(out, "Admitted", false, "NoReservation", "The workload has no reservation", at)
-		}
-		delete(out, "admission")
-		condition(out, "QuotaReserved", false, reason(s.Cause), s.Message, at)
+		waiting(out, o, s, at)
 	}
 	return out
+}
+
+// reserved has in the status that the Workload has quota.
+func reserved(out map[string]any, o *unstructured.Unstructured, s dialect.GroupState, at time.Time) {
+	condition(out, "QuotaReserved", true, "QuotaReserved", "Quota reserved in ClusterQueue "+kueueName(s.Queue), at)
+	for _, over := range []string{"Evicted", "Preempted"} {
+		if dialect.IsTrue(o, over) {
+			condition(out, over, false, "QuotaReserved", "Previously: "+LastMessage(o, over), at)
+		}
+	}
+	out["admission"] = admission(s)
+}
+
+// waiting has in the status why the Workload has no quota, and that it was evicted, or declined, if it was. The words are those of
+// Kueue v0.19 (pkg/controller/core/workload_controller.go, pkg/controller/jobframework/reconciler.go).
+func waiting(out map[string]any, o *unstructured.Unstructured, s dialect.GroupState, at time.Time) {
+	had := dialect.IsTrue(o, "QuotaReserved")
+	rejected, retry := declined(out, checkRejected), declined(out, checkRetry)
+	evict := func(reason, message string, requeued bool) {
+		if delete(out, "admission"); !dialect.IsTrue(o, "Evicted") || LastMessage(o, "Evicted") != message {
+			resetChecks(out, at)
+		}
+		condition(out, "Evicted", true, reason, message, at)
+		condition(out, "Requeued", requeued, reason, message, at)
+		condition(out, "Admitted", false, "NoReservation", "The workload has no reservation", at)
+		condition(out, "QuotaReserved", false, "PendingEvaluation", message, at)
+	}
+	switch {
+	case rejected != "":
+		evict("DeactivatedDueToAdmissionCheck", "The workload is deactivated due to "+rejected, false)
+		resetChecks(out, at)
+		return
+	case retry != "":
+		if t := retryAt(out); t.After(at) {
+			state, _ := out["requeueState"].(map[string]any)
+			if state == nil {
+				state = make(map[string]any)
+			}
+			state["requeueAt"] = t.UTC().Format(time.RFC3339)
+			out["requeueState"] = state
+		}
+		evict("AdmissionCheck", "Evicted due to "+retry, false)
+		resetChecks(out, at)
+		return
+	case had && !dialect.IsTrue(o, "Admitted") && s.Cause == "" && !s.Evicted:
+		return // it had quota when this process began, and no plan has said otherwise
+	case !had && (!s.Evicted || dialect.IsTrue(o, "Evicted")): // it has none to lose
+	case why.Cause(s.Cause) == why.QueueStopped:
+		evict("ClusterQueueStopped", "The ClusterQueue is stopped", false)
+	default:
+		evict("Preempted", "Its pods were evicted: it waits again", true)
+		condition(out, "Preempted", true, "InClusterQueue", "Its pods were evicted", at)
+	}
+	requeue(out, o, s, at)
+	delete(out, "admission")
+	condition(out, "QuotaReserved", false, reason(s.Cause), s.Message, at)
+}
+
+// requeue has in the status that the Workload is in line again, once what kept it from that is over.
+func requeue(out map[string]any, o *unstructured.Unstructured, s dialect.GroupState, at time.Time) {
+	c := dialect.ConditionOf(o, "Requeued")
+	if c == nil || dialect.IsTrue(o, "Requeued") {
+		return
+	}
+	active, ok := dialect.Value(o.Object, "spec", "active").(bool)
+	switch {
+	case ok && !active:
+	case c.Reason == "AdmissionCheck" && !requeueAt(o.Object).After(at):
+		condition(out, "Requeued", true, "BackoffFinished", "The workload backoff was finished", at)
+		delete(out, "requeueState")
+	case c.Reason == "ClusterQueueStopped" && s.Cause != "" && why.Cause(s.Cause) != why.QueueStopped:
+		condition(out, "Requeued", true, "ClusterQueueRestarted", "The ClusterQueue was restarted after being stopped", at)
+	case strings.HasPrefix(c.Reason, "Deactivated"):
+		condition(out, "Requeued", true, "Reactivated", "The workload was reactivated", at)
+	}
+}
+
+// GroupSpec deactivates a Workload that an admission check rejected.
+func (kueue) GroupSpec(o *unstructured.Unstructured) map[string]any {
+	status, _ := o.Object["status"].(map[string]any)
+	active, ok := dialect.Value(o.Object, "spec", "active").(bool)
+	if ok && !active || declined(status, checkRejected) == "" {
+		return nil
+	}
+	return map[string]any{"active": false}
 }
 
 // ofPod says whether the Workload is of pods rather than of a Job, which says itself that it is over.
@@ -156,7 +232,7 @@ func kueueName(queue string) string {
 }
 
 func counts(out map[string]any, s dialect.QueueState) {
-	out["pendingWorkloads"], out["reservingWorkloads"], out["admittedWorkloads"] = int64(s.Waiting), int64(s.Running), int64(s.Running)
+	out["pendingWorkloads"], out["reservingWorkloads"], out["admittedWorkloads"] = int64(s.Waiting-s.Reserved), int64(s.Running+s.Reserved), int64(s.Running)
 }
 
 // usage has what is held of each resource under the first flavor that has a quota of it: Berth adds flavors up.
