@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -520,8 +521,9 @@ type ForeignGroup struct {
 	Object   *unstructured.Unstructured // nil: it does not exist
 	Unread   []string
 	Problem  string
-	Workload string // of one of its pods; "": none is left
-	Alone    bool   // no pod is of it: only Unread and Problem are to be told
+	Workload string       // of one of its pods; "": none is left
+	Alone    bool         // no pod is of it: only Unread and Problem are to be told
+	Ends     *batchv1.Job // that is to be suspended; nil: none
 	State    dialect.GroupState
 }
 
@@ -557,7 +559,7 @@ func (f *Feed) ForeignGroups() []ForeignGroup {
 			if Expected(m.raw) { // there is no pod to tell it of
 				v.Unread = m.foreign.Unread
 			}
-			v.State.Checks = m.foreign.Checks
+			v.State.Checks, v.State.Ends = m.foreign.Checks, m.foreign.Ends
 			v.State.Preemptible = v.State.Preemptible && convert.Evictable(m.pod)
 			for _, a := range m.takes {
 				wanted[a.Resource] += a.Value
@@ -586,6 +588,9 @@ func (f *Feed) ForeignGroups() []ForeignGroup {
 			if m := f.members.pods[v.Workload]; m != nil && !m.inGang() {
 				v.State.Queue = f.payer(m)
 			}
+		}
+		if j := f.expected.jobs[g.job]; j != nil && v.State.Ends != "" && !suspended(j) && endOf(j) == "" {
+			v.Ends = j
 		}
 		v.State.Begun = v.State.Running > 0
 		v.State.Allocated, v.State.Requested = listOf(held), listOf(wanted)

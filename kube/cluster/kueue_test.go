@@ -294,6 +294,47 @@ func TestKueueLetsIn(t *testing.T) {
 	}
 }
 
+// A Job whose Workload is deactivated, or whose LocalQueue is drained, is to be suspended while it runs.
+func TestKueueEnds(t *testing.T) {
+	for want, change := range map[string]func(name string) string{
+		"Deactivated": func(name string) string {
+			return kueueKind + "Workload, metadata: {name: " + name + ", namespace: default, labels: {app.kubernetes.io/managed-by: berth}}, spec: {queueName: q, active: false}}"
+		},
+		"LocalQueueStopped": func(string) string {
+			return kueueKind + "LocalQueue, metadata: {name: q, namespace: default}, spec: {clusterQueue: team, stopPolicy: HoldAndDrain}}"
+		},
+		"": func(string) string {
+			return kueueKind + "LocalQueue, metadata: {name: q, namespace: default}, spec: {clusterQueue: team, stopPolicy: Hold}}"
+		},
+	} {
+		s := kueueing(t)
+		j := queued("j", "q", 1)
+		s.SetOwner(j)
+		starts := s.starts(t)
+		if len(starts) != 1 || s.Entry(&starts[0]) == nil {
+			t.Fatalf("starts %+v", starts)
+		}
+		s.Entered(&starts[0])
+		no := false
+		j = j.DeepCopy()
+		j.Spec.Suspend, j.Generation, j.ResourceVersion = &no, 2, "101"
+		s.SetOwner(j)
+		p := ownedPod("j", 0)
+		p.UID, p.ResourceVersion, p.Labels, p.Spec.NodeName = types.UID(p.Name), "110", nil, "n0"
+		s.SetPod(p)
+		s.starts(t)
+		g := s.ForeignGroups()
+		if len(g) != 1 || g[0].Ends != nil || g[0].State.Running != 1 {
+			t.Fatalf("groups %+v", g)
+		}
+		s.foreign1(t, change(g[0].Ref.Name))
+		s.starts(t)
+		if g = s.ForeignGroups(); g[0].State.Ends != want || (g[0].Ends != nil) != (want != "") {
+			t.Errorf("%s: groups %+v", want, g)
+		}
+	}
+}
+
 // While Kueue's own controller runs nobody is let in, and its queues are not Berth's.
 func TestKueueHasARival(t *testing.T) {
 	s := kueueing(t)

@@ -134,6 +134,8 @@ type Terms struct {
 	Checks []string
 	// Unready is that one of Checks has not agreed yet, as a sentence: its quota and places are kept until then. "": all have.
 	Unready string
+	// Ends is why what runs of it is to end, in the project's word: its Job is suspended. "": it goes on.
+	Ends string
 	// After is before when it is not planned; zero: there is no such time.
 	After time.Time
 	// Unread are the keys of the pod, or of its controllers, in the dialect's domains that have no effect.
@@ -206,7 +208,8 @@ type GroupState struct {
 	Evicted                             bool    // the Job behind it ran, and is suspended again
 	Flavor                              *Flavor // that its pods are on, or will be; nil: none, or several
 	Checks                              []string
-	Reserved                            bool // it has quota and places, and waits for Checks
+	Reserved                            bool   // it has quota and places, and waits for Checks
+	Ends                                string // Terms.Ends
 }
 
 // QueueState is what a queue's workloads hold and want, with those of queues below it.

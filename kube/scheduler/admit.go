@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/cluster"
@@ -101,14 +102,18 @@ func (v *evictor) suspend(ctx context.Context, pod string) (done bool, err error
 	if !ok {
 		return false, nil
 	}
+	return true, v.gate.again(ctx, job.Namespace, func(ctx context.Context) error { return suspendJob(ctx, v.client, job, uid) })
+}
+
+func suspendJob(ctx context.Context, client kubernetes.Interface, job types.NamespacedName, uid types.UID) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid}, "spec": map[string]any{"suspend": true}})
-	if err != nil {
-		return true, fmt.Errorf("suspend %s: %w", job, err)
+	if err == nil {
+		_, err = client.BatchV1().Jobs(job.Namespace).Patch(ctx, job.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	}
-	return true, v.gate.again(ctx, job.Namespace, func(ctx context.Context) error {
-		_, err := v.client.BatchV1().Jobs(job.Namespace).Patch(ctx, job.Name, types.MergePatchType, patch, metav1.PatchOptions{})
-		return err
-	})
+	if err != nil {
+		return fmt.Errorf("suspend %s: %w", job, err)
+	}
+	return nil
 }
 
 // rivalEvery is how often it is looked whether a dialect's own controller runs.

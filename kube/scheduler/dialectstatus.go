@@ -82,6 +82,13 @@ func (s *scheduler) writeGroup(ctx context.Context, g *cluster.ForeignGroup, not
 			}
 		}
 	}
+	if j := g.Ends; j != nil {
+		s.log.Info("suspend", "job", j.Namespace+"/"+j.Name, "because", g.State.Ends)
+		if err := suspendJob(ctx, s.client, types.NamespacedName{Namespace: j.Namespace, Name: j.Name}, j.UID); err != nil {
+			note(err)
+			return
+		}
+	}
 	if g.Workload != "" && g.State.Pending > 0 {
 		g.State.Cause, g.State.Reason, g.State.Message = s.reports.waitsFor(g.Workload)
 	}

@@ -491,7 +491,7 @@ func ReadLocalQueue(o *unstructured.Unstructured) dialect.Object {
 	spec := &LocalQueue{}
 	out := dialect.Object{Unread: dialect.Take(dialect.Value(o.Object, "spec"), "spec", spec), Value: spec, Entrance: true}
 	if spec.StopPolicy == holdAndDrain {
-		out.Unread = append(out.Unread, "spec.stopPolicy (what runs is not evicted: Hold)")
+		out.Unread = append(out.Unread, "spec.stopPolicy (Jobs are suspended; pods without a Job stay)")
 	}
 	if spec.ClusterQueue == "" {
 		out.Problem = "spec.clusterQueue is missing"

@@ -26,6 +26,13 @@ const (
 	checkRejected = "Rejected"
 )
 
+// Reasons of the condition Evicted.
+const (
+	evictedByCheck        = "AdmissionCheck"
+	evictedByDeactivation = "Deactivated"
+	evictedByLocalQueue   = "LocalQueueStopped"
+)
+
 // maxChecks is how many admission checks of a workload are looked at.
 const maxChecks = 8
 
@@ -159,6 +166,9 @@ func (r *reading) checks(q *clusterQueue, work *workload) {
 		case state == "Ready":
 		case state == checkRetry || state == checkRejected:
 			r.await("admission check %s says %s", name, state)
+			if r.out.Ends == "" {
+				r.out.Ends = evictedByCheck
+			}
 		case r.out.Unready == "":
 			r.out.Unready = "admission check " + name + " is not ready"
 		}

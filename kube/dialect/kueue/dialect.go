@@ -302,6 +302,9 @@ func (r *reading) queue() {
 	r.out.Patient = q.Preemption.patient()
 	if p := local.StopPolicy; p == hold || p == holdAndDrain { // that of the ClusterQueue is its queue's
 		r.await("LocalQueue %s is stopped: its stopPolicy is %s", r.local, p)
+		if p == holdAndDrain {
+			r.out.Ends = evictedByLocalQueue
+		}
 	}
 	work := &workload{}
 	if w := r.world.Object(Workloads, r.Namespace, r.out.Group.Name); w != nil {
@@ -310,6 +313,7 @@ func (r *reading) queue() {
 		}
 		if work.inactive {
 			r.await("Workload %s is deactivated: its spec.active is false", w.Name)
+			r.out.Ends = evictedByDeactivation
 		}
 	}
 	r.flavors(local.ClusterQueue, q)

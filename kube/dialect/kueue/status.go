@@ -85,12 +85,16 @@ func waiting(out map[string]any, o *unstructured.Unstructured, s dialect.GroupSt
 			state["requeueAt"] = t.UTC().Format(time.RFC3339)
 			out["requeueState"] = state
 		}
-		evict("AdmissionCheck", "Evicted due to "+retry, false)
+		evict(evictedByCheck, "Evicted due to "+retry, false)
 		resetChecks(out, at)
 		return
 	case had && !dialect.IsTrue(o, "Admitted") && s.Cause == "" && !s.Evicted:
 		return // it had quota when this process began, and no plan has said otherwise
 	case !had && (!s.Evicted || dialect.IsTrue(o, "Evicted")): // it has none to lose
+	case s.Ends == evictedByDeactivation:
+		evict(s.Ends, "The workload is deactivated", false)
+	case s.Ends == evictedByLocalQueue:
+		evict(s.Ends, "The LocalQueue is stopped", false)
 	case why.Cause(s.Cause) == why.QueueStopped:
 		evict("ClusterQueueStopped", "The ClusterQueue is stopped", false)
 	default:
@@ -111,12 +115,14 @@ func requeue(out map[string]any, o *unstructured.Unstructured, s dialect.GroupSt
 	active, ok := dialect.Value(o.Object, "spec", "active").(bool)
 	switch {
 	case ok && !active:
-	case c.Reason == "AdmissionCheck" && !requeueAt(o.Object).After(at):
+	case c.Reason == evictedByCheck && !requeueAt(o.Object).After(at):
 		condition(out, "Requeued", true, "BackoffFinished", "The workload backoff was finished", at)
 		delete(out, "requeueState")
 	case c.Reason == "ClusterQueueStopped" && s.Cause != "" && why.Cause(s.Cause) != why.QueueStopped:
 		condition(out, "Requeued", true, "ClusterQueueRestarted", "The ClusterQueue was restarted after being stopped", at)
-	case strings.HasPrefix(c.Reason, "Deactivated"):
+	case c.Reason == evictedByLocalQueue && s.Ends == "":
+		condition(out, "Requeued", true, "LocalQueueRestarted", "The LocalQueue was restarted after being stopped", at)
+	case strings.HasPrefix(c.Reason, evictedByDeactivation):
 		condition(out, "Requeued", true, "Reactivated", "The workload was reactivated", at)
 	}
 }
