@@ -50,6 +50,9 @@ func (y *cycle) blind() bool { return y.sketch && len(y.proofs) >= mostSketched 
 // the other, as many as go, is the proof.
 func (y *cycle) newProof(o place.Order, key index.Question) proof {
 	if have, short := y.s.placer.TooFew(o); short {
+		if o.Class.Far() {
+			return proof{certificate: -1, cause: why.ClusterFull, gates: []why.Gate{{Cause: why.ClusterFull, Need: int64(len(o.Pods)), Have: int64(have), Certificate: -1}}}
+		}
 		return proof{certificate: -1, cause: why.PodRules, gates: []why.Gate{{Cause: why.PodRules, Need: int64(len(o.Pods)), Have: int64(have), Certificate: -1}}}
 	}
 	cert, cause := y.s.ix.Certify(key)

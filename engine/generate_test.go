@@ -101,9 +101,12 @@ func anySlices(t *rapid.T) []engine.Slice {
 	return []engine.Slice{{Resource: pick(t, gpu, mig), Memory: pick[int64](t, 250, 500, 1000), Compute: pick[int64](t, 250, 428)}}
 }
 
-// anyOffers makes up to three devices for claims. How many pods they hold is a matter of counting: no device is of two
-// selections, and none shares a card with another.
+// anyOffers makes up to three devices for claims, and maybe such that several nodes reach. How many pods they hold is a matter of counting:
+// no device is of two selections, and none shares a card with another.
 func anyOffers(t *rapid.T, node string) (out []engine.Offer) {
+	for i := range pick(t, 0, 0, 1, 2) {
+		out = append(out, engine.Offer{ID: fmt.Sprintf("far%d", i), Selections: []string{"s"}, Attributes: map[string]string{"root": "p"}, Reach: fmt.Sprint("some", i)})
+	}
 	for i := range 1 + upTo(t, 2) {
 		o := engine.Offer{ID: fmt.Sprintf("%s-dev%d", node, i), Selections: []string{pick(t, "s", "s", "u")}, Taken: seldom(t, 5)}
 		if v := pick(t, "p", "p", "q", ""); v != "" {

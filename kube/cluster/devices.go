@@ -28,11 +28,14 @@ type devices struct {
 	selects Selects // nil: claims are not decided, and say so
 	gpu     string  // the resource under which whole GPUs count
 
-	slices  map[string]map[string]*resourcev1.ResourceSlice // by node, then by name
+	slices  map[string]*resourcev1.ResourceSlice            // by name
+	pools   map[string]map[string]*resourcev1.ResourceSlice // by driver and pool, then by name
+	nodes   map[string]string                               // by driver and pool: the node that it is of, or everywhere
+	local   map[string]map[string]bool                      // by that: its pools
 	offered map[string]convert.Offered                      // by node; as read of the slices
-	shared  map[string]*resourcev1.ResourceSlice            // by name; of devices that several nodes reach
-	far     convert.Offered                                 // as read of those
-	nodes   map[string]string                               // by driver and pool: the node that it is of
+	far     convert.Offered                                 // the devices of pools that are everywhere
+	reaches []reach                                         // by device of far: which nodes reach it
+	taken   map[string]bool                                 // devices of far that claims hold of which no pod is on a node
 	claims  map[string]*resourcev1.ResourceClaim            // by key
 	classes map[string]*resourcev1.DeviceClass
 	taints  map[string]*resourcev1.DeviceTaintRule // by name
@@ -51,7 +54,9 @@ type devices struct {
 	undone map[string]bool // keys of pods that wait for devices of which nothing is decided; others may come that will do
 	pods   map[string]bool // keys of pods to give again
 	stale  map[string]bool // names of nodes to give again
-	moved  bool            // pools are of other nodes: where claims hold devices is to be worked out anew
+	// The devices that several nodes reach changed: all nodes are to be given again.
+	farMoved bool
+	moved    bool // pools are of other nodes: where claims hold devices is to be worked out anew
 }
 
 // maxSelections is how many different selections are kept. When there are more, all are forgotten and those that are still asked
@@ -61,7 +66,7 @@ const maxSelections = 256
 func newDevices(selects Selects, gpu string) *devices {
 	return &devices{
 		selects: selects, gpu: gpu,
-		slices: make(map[string]map[string]*resourcev1.ResourceSlice), shared: make(map[string]*resourcev1.ResourceSlice), offered: make(map[string]convert.Offered), nodes: make(map[string]string),
+		slices: make(map[string]*resourcev1.ResourceSlice), pools: make(map[string]map[string]*resourcev1.ResourceSlice), local: make(map[string]map[string]bool), offered: make(map[string]convert.Offered), nodes: make(map[string]string),
 		claims: make(map[string]*resourcev1.ResourceClaim), classes: make(map[string]*resourcev1.DeviceClass), taints: make(map[string]*resourcev1.DeviceTaintRule), users: make(map[string]map[string]*member), extra: make(map[types.UID]string), resources: make(map[string]convert.Selection), loose: make(map[string]time.Time), holding: make(map[string]map[string]bool), met: make(map[string]meeting),
 		selections: make(map[string]convert.Selection), attributes: make(map[string]bool), undone: make(map[string]bool), pods: make(map[string]bool), stale: make(map[string]bool),
 	}
@@ -139,7 +144,7 @@ func (d *devices) holds(key string, does bool) {
 	}
 }
 
-// nodeOf is the node that a device is of, "" where that is not known.
+// nodeOf is the node that a device is of, or everywhere; "" where that is not known.
 func (d *devices) nodeOf(id string) string {
 	if at := strings.LastIndexByte(id, '/'); at > 0 {
 		return d.nodes[id[:at]]
@@ -187,19 +192,7 @@ func (f *Feed) LearnResourceClaim(c *resourcev1.ResourceClaim) {
 func (f *Feed) SetSlice(s *resourcev1.ResourceSlice) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	d := f.devices
-	if s.Spec.NodeName == nil {
-		d.shared[s.Name] = s
-		d.readFar()
-		f.out.wake()
-		return
-	}
-	node := *s.Spec.NodeName
-	insert(d.slices, node, s.Name, s)
-	if pool := s.Spec.Driver + "/" + s.Spec.Pool.Name; d.nodes[pool] != node {
-		d.nodes[pool], d.moved = node, true
-	}
-	d.read(node)
+	f.devices.setSlice(s.Name, s)
 	f.out.wake()
 }
 
@@ -207,25 +200,77 @@ func (f *Feed) SetSlice(s *resourcev1.ResourceSlice) {
 func (f *Feed) RemoveSlice(s *resourcev1.ResourceSlice) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if s.Spec.NodeName == nil {
-		delete(f.devices.shared, s.Name)
-		f.devices.readFar()
-		f.out.wake()
-		return
-	}
-	cut(f.devices.slices, *s.Spec.NodeName, s.Name)
-	f.devices.read(*s.Spec.NodeName)
+	f.devices.setSlice(s.Name, nil)
 	f.out.wake()
+}
+
+// setSlice takes in a slice, nil where it is gone.
+func (d *devices) setSlice(name string, s *resourcev1.ResourceSlice) {
+	was := d.slices[name]
+	if was != nil {
+		cut(d.pools, poolOf(was), name)
+		delete(d.slices, name)
+	}
+	if s != nil {
+		d.slices[name] = s
+		insert(d.pools, poolOf(s), name, s)
+		d.poolMoved(poolOf(s))
+	}
+	if was != nil && (s == nil || poolOf(s) != poolOf(was)) {
+		d.poolMoved(poolOf(was))
+	}
+}
+
+func poolOf(s *resourcev1.ResourceSlice) string { return s.Spec.Driver + "/" + s.Spec.Pool.Name }
+
+// everywhere stands for a node where pools are meant whose devices are not all of one node.
+const everywhere = "*"
+
+// homeOf is the node that all slices of the pool name, or everywhere.
+func (d *devices) homeOf(pool string) string {
+	home := ""
+	//archtest:any-order it asks whether all are the same
+	for _, s := range d.pools[pool] {
+		if s.Spec.NodeName == nil || *s.Spec.NodeName == "" || home != "" && home != *s.Spec.NodeName {
+			return everywhere
+		}
+		home = *s.Spec.NodeName
+	}
+	return home
+}
+
+// poolMoved reads the devices of the pool, and of those beside it. Of one that has no slices any more it is still known where it was: claims
+// may have its devices.
+func (d *devices) poolMoved(pool string) {
+	was := d.nodes[pool]
+	home := cmp.Or(d.homeOf(pool), was)
+	if home != was {
+		d.nodes[pool], d.moved = home, true
+		cut(d.local, was, pool)
+	}
+	if insert(d.local, home, pool, true); len(d.pools[pool]) == 0 {
+		cut(d.local, home, pool)
+	}
+	for _, at := range slices.Compact([]string{was, home}) {
+		switch at {
+		case "":
+		case everywhere:
+			d.readFar()
+		default:
+			d.read(at)
+		}
+	}
 }
 
 // readFar reads the devices that several nodes reach. Which pods wait for those depends on them, as on classes.
 func (d *devices) readFar() {
-	all := make([]*resourcev1.ResourceSlice, 0, len(d.shared))
-	for _, name := range sortedNames(d.shared) {
-		all = append(all, d.shared[name])
+	d.far = convert.ReadSlices(d.tainted(everywhere))
+	d.reaches = make([]reach, len(d.far.Devices))
+	for i := range d.far.Devices {
+		d.reaches[i] = newReach(&d.far.Devices[i])
 	}
-	d.far = convert.ReadSlices(d.withTaints(all))
 	clear(d.met)
+	d.farMoved = true
 	d.classMoved()
 }
 
@@ -239,7 +284,7 @@ func (d *devices) read(node string) {
 	for key := range d.undone {
 		d.pods[key] = true
 	}
-	if len(d.slices[node]) == 0 {
+	if len(d.local[node]) == 0 {
 		delete(d.offered, node)
 	}
 	d.stale[node] = true
@@ -249,8 +294,10 @@ func (d *devices) read(node string) {
 // tainted are the slices of the node with the taints that rules put on their devices.
 func (d *devices) tainted(node string) []*resourcev1.ResourceSlice {
 	var out []*resourcev1.ResourceSlice
-	for _, name := range sortedNames(d.slices[node]) {
-		out = append(out, d.slices[node][name])
+	for _, pool := range sortedNames(d.local[node]) {
+		for _, name := range sortedNames(d.pools[pool]) {
+			out = append(out, d.pools[pool][name])
+		}
 	}
 	return d.withTaints(out)
 }
@@ -287,11 +334,12 @@ func (f *Feed) RemoveTaintRule(r *resourcev1.DeviceTaintRule) {
 
 // taintsMoved reads all devices again: rules come and go when somebody sees to hardware.
 func (d *devices) taintsMoved() {
-	for _, node := range sortedNames(d.slices) {
-		d.read(node)
-	}
-	if len(d.shared) > 0 {
-		d.readFar()
+	for _, node := range sortedNames(d.local) {
+		if node == everywhere {
+			d.readFar()
+		} else {
+			d.read(node)
+		}
 	}
 }
 
@@ -307,10 +355,15 @@ func (d *devices) classMoved() {
 	d.grown = true
 }
 
-// onNode adds to the node what its devices are.
-func (d *devices) onNode(n *engine.Node) {
-	offered, ok := d.offered[n.Name]
-	if !ok || d.selects == nil {
+// onNode adds to the node what its devices are, and those that it reaches besides.
+func (d *devices) onNode(n *engine.Node, object *corev1.Node) {
+	if d.selects == nil {
+		return
+	}
+	offered := d.offered[n.Name]
+	own := len(offered.Devices)
+	offered, reached := d.withFar(offered, object)
+	if len(offered.Devices) == 0 {
 		return
 	}
 	attributes, gpus := slices.Sorted(maps.Keys(d.attributes)), int64(0)
@@ -319,13 +372,17 @@ func (d *devices) onNode(n *engine.Node) {
 	for i := range offered.Devices {
 		dev := &offered.Devices[i]
 		var matches []string
-		if dev.Undecided() == "" { // others are offered to nobody; who has one draws on its counters all the same
+		far := i >= own
+		if dev.Undecided() == "" && (!far || reached[i-own].here) { // others are offered to nobody; who has one draws on its counters all the same
 			matches = slices.DeleteFunc(d.matching(dev), func(name string) bool { return spoilt[name] })
 		}
 		o := dev.Offer(matches, attributes)
 		o.Taken = held[o.ID]
+		if far {
+			o.Taken, o.Reach = d.taken[o.ID], reached[i-own].name
+		}
 		n.Offers = append(n.Offers, o)
-		if dev.WholeGPU() && dev.Undecided() == "" {
+		if !far && dev.WholeGPU() && dev.Undecided() == "" {
 			gpus++
 		}
 	}
@@ -538,7 +595,7 @@ type meeting struct {
 	some      bool        // there are such
 	parts     bool        // not all of them are whole GPUs
 	least     int64       // of a GPU that one of them is, in thousandths
-	decided   bool        // some are of one node and had whole, as soon as they are allocated
+	decided   bool        // some are had whole, as soon as they are allocated
 	undecided why.Feature // what others are, of which nothing is decided; "": there are none
 }
 
@@ -570,7 +627,13 @@ func (d *devices) meets(s *convert.Selection) meeting {
 	for _, offered := range d.offered {
 		look(&offered, "")
 	}
-	look(&d.far, why.SharedDevices)
+	if d.manyFar() {
+		look(&d.far, why.SharedDevices)
+	} else {
+		whole := out.parts
+		look(&d.far, "")
+		out.parts = whole || out.parts || slices.ContainsFunc(d.far.Devices, func(dev convert.OfferedDevice) bool { return d.isSelected(s, &dev) })
+	}
 	d.met[s.Name] = out
 	return out
 }
@@ -630,11 +693,14 @@ func (d *devices) learn(a *convert.Asked) {
 // gpusHeld counts the whole GPUs that the claim has, and, in thousandths, what its parts of GPUs are of one.
 func (d *devices) gpusHeld(c *resourcev1.ResourceClaim) (whole, parts int64) {
 	for _, id := range convert.Holds(c) {
-		offered := d.offered[d.nodeOf(id)]
+		offered, far := d.offered[d.nodeOf(id)], false
+		if d.nodeOf(id) == everywhere {
+			offered, far = d.far, true
+		}
 		i := slices.IndexFunc(offered.Devices, func(o convert.OfferedDevice) bool { return o.ID == id })
 		switch {
 		case i < 0:
-		case offered.Devices[i].WholeGPU():
+		case !far && offered.Devices[i].WholeGPU():
 			whole++
 		default:
 			parts += offered.Devices[i].OfGPU()
@@ -692,14 +758,27 @@ func (f *Feed) giveDevices() {
 		for key := range d.claims {
 			d.holds(key, true)
 		}
-		d.moved = false
+		d.moved, d.stale[everywhere] = false, true
 	}
 	if d.grown {
 		//archtest:any-order it fills a set
 		for node := range d.offered {
 			d.stale[node] = true
 		}
-		d.grown = false
+		d.grown, d.farMoved = false, d.farMoved || len(d.far.Devices) > 0
+	}
+	if d.stale[everywhere] {
+		if taken := d.unplaced(everywhere); !maps.Equal(taken, d.taken) {
+			d.taken, d.farMoved = taken, true
+		}
+		delete(d.stale, everywhere)
+	}
+	if d.farMoved {
+		//archtest:any-order it fills a set
+		for node := range f.nodes.given {
+			d.stale[node] = true
+		}
+		d.farMoved = false
 	}
 	for _, name := range sortedNames(d.stale) {
 		if f.nodes.given[name] != nil {
@@ -832,7 +911,7 @@ func (f *Feed) Scene(w DeviceWant) *DeviceScene {
 			out.Shared = append(out.Shared, c)
 		}
 	}
-	for _, s := range f.devices.tainted(w.Node) {
+	for _, s := range slices.Concat(f.devices.tainted(w.Node), f.devices.tainted(everywhere)) {
 		s = s.DeepCopy()
 		s.Spec.Devices = slices.DeleteFunc(s.Spec.Devices, func(d resourcev1.Device) bool {
 			return !slices.Contains(w.Devices, convert.DeviceID(s.Spec.Driver, s.Spec.Pool.Name, d.Name)) && !admins(out.Claims)

@@ -60,7 +60,7 @@ func (f *Feed) putNode(v engine.Node) bool {
 		v.Quarantine = "" // its work is also that of schedulers who leave it there
 	}
 	v.Allocatable = convert.With(v.Allocatable, f.storage.attached.onNode(v.Name))
-	f.devices.onNode(&v)
+	f.devices.onNode(&v, f.nodes.objects[v.Name])
 	if old := f.nodes.given[v.Name]; old != nil {
 		c := *old
 		if c.Version = v.Version; reflect.DeepEqual(&c, &v) {

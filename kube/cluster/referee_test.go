@@ -112,13 +112,15 @@ func (w *referee) play() (made string) {
 	for i := range 1 + w.IntN(3) {
 		name := fmt.Sprint("n", i)
 		w.nodes = append(w.nodes, &corev1.Node{
-			ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "1", Labels: map[string]string{"kubernetes.io/hostname": name}},
+			ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "1", Labels: map[string]string{"kubernetes.io/hostname": name, "rack": fmt.Sprint("r", w.IntN(2))}},
 			Status:     corev1.NodeStatus{Allocatable: corev1.ResourceList{"cpu": resource.MustParse("8"), "pods": resource.MustParse("10")}},
 		})
 		w.pool(name, &name)
 	}
-	if w.odds(8) {
-		w.pool("far", nil)
+	for i := range 2 {
+		if w.odds(3) {
+			w.pool(fmt.Sprint("far-", i), nil)
+		}
 	}
 	w.hold()
 	w.claim = w.wanted()
@@ -146,7 +148,7 @@ func (w *referee) play() (made string) {
 	w.state.Apply(w.changes.take()...)
 	for _, s := range w.slices {
 		for _, d := range s.Spec.Devices {
-			made += fmt.Sprintf("%s/%s kind=%s root=%v draws=%v taints=%v shared=%v\n", s.Spec.Pool.Name, d.Name, *d.Attributes["kind"].StringValue, d.Attributes["root"].IntValue != nil, d.ConsumesCounters, d.Taints, d.AllowMultipleAllocations != nil)
+			made += fmt.Sprintf("%s/%s of %v kind=%s root=%v draws=%v taints=%v shared=%v\n", s.Spec.Pool.Name, d.Name, []any{s.Spec.NodeName, s.Spec.NodeSelector, d.NodeName, d.NodeSelector}, *d.Attributes["kind"].StringValue, d.Attributes["root"].IntValue != nil, d.ConsumesCounters, d.Taints, d.AllowMultipleAllocations != nil)
 		}
 	}
 	for _, c := range w.held {
@@ -159,8 +161,20 @@ func (w *referee) play() (made string) {
 func (w *referee) pool(name string, node *string) {
 	pool := resourcev1.ResourcePool{Name: name, Generation: 1, ResourceSliceCount: 1}
 	s := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name + "-devices"}, Spec: resourcev1.ResourceSliceSpec{Driver: refereeDriver, Pool: pool, NodeName: node}}
+	rack := func() *corev1.NodeSelector {
+		return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+			{Key: "rack", Operator: corev1.NodeSelectorOpIn, Values: []string{fmt.Sprint("r", w.IntN(2))}},
+		}}}}
+	}
 	if node == nil {
-		s.Spec.AllNodes = new(true)
+		switch w.IntN(3) {
+		case 0:
+			s.Spec.AllNodes = new(true)
+		case 1:
+			s.Spec.NodeSelector = rack()
+		case 2:
+			s.Spec.PerDeviceNodeSelection = new(true)
+		}
 	}
 	add := func(name string) *resourcev1.Device {
 		d := resourcev1.Device{Name: name, Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{"kind": {StringValue: new([]string{"a", "b"}[w.IntN(2)])}}}
@@ -169,6 +183,16 @@ func (w *referee) pool(name string, node *string) {
 		}
 		if w.odds(6) {
 			d.Taints = []resourcev1.DeviceTaint{{Key: "ill", Effect: resourcev1.DeviceTaintEffectNoSchedule}}
+		}
+		if s.Spec.PerDeviceNodeSelection != nil {
+			switch w.IntN(3) {
+			case 0:
+				d.AllNodes = new(true)
+			case 1:
+				d.NodeSelector = rack()
+			case 2:
+				d.NodeName = &w.nodes[w.IntN(len(w.nodes))].Name
+			}
 		}
 		if w.odds(20) {
 			d.AllowMultipleAllocations = new(true)
@@ -195,7 +219,7 @@ func (w *referee) pool(name string, node *string) {
 		pool.ResourceSliceCount = 2
 		s.Spec.Pool = pool
 		counters := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name + "-counters"}, Spec: resourcev1.ResourceSliceSpec{
-			Driver: refereeDriver, Pool: pool, NodeName: node, AllNodes: s.Spec.AllNodes, SharedCounters: []resourcev1.CounterSet{{Name: "card", Counters: slots(4)}},
+			Driver: refereeDriver, Pool: pool, NodeName: node, AllNodes: s.Spec.AllNodes, NodeSelector: s.Spec.NodeSelector, PerDeviceNodeSelection: s.Spec.PerDeviceNodeSelection, SharedCounters: []resourcev1.CounterSet{{Name: "card", Counters: slots(4)}},
 		}}
 		w.slices = append(w.slices, counters)
 	}
@@ -277,13 +301,10 @@ func (w *referee) option() (class string, selectors []resourcev1.DeviceSelector,
 	return class, selectors, tolerations, mode, count
 }
 
-// decided are the slices of single nodes without the devices that are not decided about, but for those that somebody has: they draw on
+// decided are the slices without the devices that are not decided about, but for those that somebody has: they draw on
 // counters.
 func (w *referee) decided() (out []*resourcev1.ResourceSlice) {
 	for _, s := range w.slices {
-		if s.Spec.NodeName == nil {
-			continue
-		}
 		s = s.DeepCopy()
 		s.Spec.Devices = slices.DeleteFunc(s.Spec.Devices, func(d resourcev1.Device) bool {
 			held := slices.ContainsFunc(w.held, func(c *resourcev1.ResourceClaim) bool {

@@ -195,8 +195,56 @@ type Offered struct {
 type OfferedDevice struct {
 	ID     string
 	Driver string
+	Pool   string // with its driver
+	Reach  Reach
 	*resourcev1.Device
 	draws []engine.Draw
+}
+
+// Reach is which nodes reach a device: one, all, or those that a selector selects. Where it says nothing it is none.
+type Reach struct {
+	Node     string
+	All      bool
+	Selector *corev1.NodeSelector
+}
+
+// String is equal for reaches that say the same.
+func (r Reach) String() string {
+	switch {
+	case r.Node != "":
+		return "node " + r.Node
+	case r.All:
+		return "all"
+	case r.Selector != nil:
+		return fmt.Sprintf("selector %x", sha256.Sum256([]byte(r.Selector.String())))[:32]
+	}
+	return "none"
+}
+
+// reachOf is which nodes reach the device: its slice says so or, where that leaves it to devices, the device.
+func reachOf(s *resourcev1.ResourceSlice, d *resourcev1.Device) Reach {
+	if s.Spec.PerDeviceNodeSelection != nil && *s.Spec.PerDeviceNodeSelection {
+		return Reach{Node: deref(d.NodeName), All: d.AllNodes != nil && *d.AllNodes, Selector: d.NodeSelector}
+	}
+	return Reach{Node: deref(s.Spec.NodeName), All: s.Spec.AllNodes != nil && *s.Spec.AllNodes, Selector: s.Spec.NodeSelector}
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// Draws says whether the device draws on counters.
+func (d *OfferedDevice) Draws() bool { return len(d.draws) > 0 }
+
+// PoolOfCounter is the pool, with its driver, that a counter is of: no name in a pool's name has a slash but those of the pool itself.
+func PoolOfCounter(name string) string {
+	for range 2 {
+		name = name[:max(0, strings.LastIndexByte(name, '/'))]
+	}
+	return name
 }
 
 // Tainted is the slice with the taints that rules put on its devices; the slice itself where they put none.
@@ -294,7 +342,7 @@ func (o *Offered) add(pool string, s *resourcev1.ResourceSlice) {
 	}
 	for i := range s.Spec.Devices {
 		d := &s.Spec.Devices[i]
-		out := OfferedDevice{ID: pool + "/" + d.Name, Driver: s.Spec.Driver, Device: d}
+		out := OfferedDevice{ID: pool + "/" + d.Name, Driver: s.Spec.Driver, Pool: pool, Reach: reachOf(s, d), Device: d}
 		for k := range d.ConsumesCounters {
 			use := &d.ConsumesCounters[k]
 			for _, name := range slices.Sorted(maps.Keys(use.Counters)) {

@@ -16,6 +16,9 @@ type Offer struct {
 	Attributes map[string]string `json:"attributes,omitempty"` // those that pods want to be the same, or to differ, among their devices
 	Draws      []Draw            `json:"draws,omitempty"`      // what it takes of the node's counters while it is held
 	Taken      bool              `json:"taken,omitempty"`      // held by nobody who is known, and yet not free
+	// Reach names the nodes that reach a device which is not of one node, and which each of them offers under the same ID: whoever
+	// holds it on one node keeps it from all of them. Devices with the same Reach are offered by the same nodes. "": it is of this node.
+	Reach string `json:"reach,omitempty"`
 }
 
 // Draw is what a device takes of a counter: partitions of one card share its memory and its compute slices.
@@ -132,7 +135,7 @@ func (o *Offer) Matches(selection string) bool {
 
 // Alike says whether no claim can tell the devices apart.
 func (o *Offer) Alike(p *Offer) bool {
-	return o.Taken == p.Taken && slices.Equal(o.Selections, p.Selections) && maps.Equal(o.Attributes, p.Attributes) && slices.Equal(o.Draws, p.Draws)
+	return o.Taken == p.Taken && o.Reach == p.Reach && slices.Equal(o.Selections, p.Selections) && maps.Equal(o.Attributes, p.Attributes) && slices.Equal(o.Draws, p.Draws)
 }
 
 func (o Offer) equal(p Offer) bool {

@@ -578,7 +578,8 @@ type Rejected struct {
 //	18 2026-11-17  Node.Model: quotas of one model count slices on nodes without whole GPUs; Gang.Whole
 //	19 2026-11-17  Queue.Strict
 //	20 2026-11-17  Hold.Devices and Claimed: places that are held keep devices of claims
-const SnapshotVersion = 20
+//	21 2026-11-18  Offer.Reach: devices that several nodes reach
+const SnapshotVersion = 21
 
 // Snapshot is everything a State knows, in canonical order. Times are in UTC.
 type Snapshot struct {

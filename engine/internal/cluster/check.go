@@ -685,14 +685,20 @@ func (a *Check) offers(n *Node) {
 	}
 	for i, d := range n.Spec.Offers {
 		held := auditBit(d.Taken)
-		for _, p := range n.Pods {
-			if _, devices := a.place(p.Pod); slices.Contains(devices, d.ID) {
-				held++
+		//archtest:any-order a sum
+		for _, o := range a.m.Nodes {
+			if o != n && d.Reach == "" {
+				continue
+			}
+			for _, p := range o.Pods {
+				if _, devices := a.place(p.Pod); slices.Contains(devices, d.ID) {
+					held++
+				}
 			}
 		}
 		//archtest:any-order a sum
 		for key, h := range a.m.Holds {
-			if h.Node != n.Name || a.m.IsRejected(api.KindHold, key) {
+			if h.Node != n.Name && d.Reach == "" || a.m.IsRejected(api.KindHold, key) {
 				continue
 			}
 			for _, id := range h.Devices {

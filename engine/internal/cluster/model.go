@@ -34,6 +34,7 @@ type Model struct {
 	Edits            uint64             // changes that had an effect, ever
 	Invalid          map[api.Ref]string // reason by kind and key
 	Claims           map[string][]*Node
+	far              far // devices of claims that several nodes reach
 
 	RefusedOf map[string][]*api.Refusal // by pod key
 	deadlines deadlines                 // of assumptions

@@ -77,6 +77,7 @@ func (m *Model) SetNode(n *Node, got *api.Node) api.Rejected {
 		return api.Rejected{Ref: api.Ref{Kind: api.KindNode, Key: n.Name, Version: got.Version}, Reason: m.Invalid[api.Ref{Kind: api.KindNode, Key: n.Name}]}
 	}
 	m.unclaim(n)
+	m.leaveFar(n)
 	if m.IsRejected(api.KindNode, n.Name) {
 		m.regroup(n, old, nil)
 		n.Spec, n.Devices, n.Models, n.Cards, n.Offers = nil, nil, nil, nil, nil
@@ -98,6 +99,7 @@ func (m *Model) UnsetNode(n *Node) {
 	old := n.Spec
 	defer m.rechargeOn(n, old)
 	m.unclaim(n)
+	m.leaveFar(n)
 	m.regroup(n, old, nil)
 	n.Told, n.Spec, n.Devices, n.Models, n.Cards, n.Offers = nil, nil, nil, nil, nil, nil
 	m.allocate(n, old, nil)
@@ -177,6 +179,7 @@ func (m *Model) setDevices(n *Node) {
 		n.freeDevice(i)
 	}
 	n.Offers = device.NewOffers(n.Spec)
+	m.joinFar(n)
 	for _, p := range n.Pods {
 		n.grip(p, 1)
 	}

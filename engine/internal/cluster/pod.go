@@ -232,6 +232,7 @@ func (m *Model) occupy(p *Pod, n *Node, devices []string) {
 	m.account(p, n, 1)
 	m.count(p, n, 1)
 	n.grip(p, 1)
+	m.holdFar(n, p.HostDevices, 1)
 	m.charge(p)
 	//mutate: index-touch-on-seat
 	m.touched(n)
@@ -242,6 +243,7 @@ func (m *Model) vacate(p *Pod) {
 	n := p.Host
 	m.uncharge(p)
 	n.grip(p, -1)
+	m.holdFar(n, p.HostDevices, -1)
 	m.count(p, n, -1)
 	m.account(p, n, -1)
 	last := len(n.Pods) - 1
@@ -327,6 +329,7 @@ func (m *Model) reserve(h *Hold, times int64) {
 		h.On.Free.Add(m.Dims.ID(a.Resource), -times*a.Value)
 	}
 	h.On.keep(h, int32(times))
+	m.holdFar(h.On, h.Devices, int32(times))
 	m.pledge(h, times)
 	//mutate: index-touch-on-hold
 	m.touched(h.On)

@@ -52,13 +52,32 @@ func NewOffers(n *api.Node) *Offers {
 	return o
 }
 
-// Hold notes, or with by = -1 forgets, that a pod holds the device, if it is one of these.
+// Hold notes, or with by = -1 forgets, that a pod on the node holds the device, if it is one of these and of this node alone.
 func (o *Offers) Hold(id string, by int32) {
 	if o == nil {
 		return
 	}
-	if i, ok := o.at[id]; ok {
+	if i, ok := o.at[id]; ok && o.told[i].Reach == "" {
 		o.take(int(i), by)
+	}
+}
+
+// HoldFar notes, or with by < 0 forgets, that so many pods, on whichever nodes, hold the device, which several nodes reach.
+func (o *Offers) HoldFar(id string, by int32) {
+	if i, ok := o.at[id]; ok && o.told[i].Reach != "" {
+		o.take(int(i), by)
+	}
+}
+
+// Far visits the devices that are not of this node alone.
+func (o *Offers) Far(visit func(*api.Offer)) {
+	if o == nil {
+		return
+	}
+	for i := range o.told {
+		if o.told[i].Reach != "" {
+			visit(&o.told[i])
+		}
 	}
 }
 
@@ -373,16 +392,20 @@ func (s *search) agrees(opt *api.DeviceOption, i int) bool {
 	return true
 }
 
-// order lists the devices that the option could have, the ones first whose loss costs others least: from the smallest set of
-// equal values that holds the option, off cards that are in use already and have least left, asked for by fewest selections.
+// order lists the devices that the option could have, the ones first whose loss costs others least: those of this node alone, from the
+// smallest set of equal values that holds the option, off cards that are in use already and have least left, asked for by fewest selections.
 func (s *search) order(opt *api.DeviceOption) []int {
 	type rank struct {
-		i, group, left, asked int
+		i, group, far, left, asked int
 	}
 	var list []rank
 	for i := range s.told {
 		if !s.used[i] && s.told[i].Matches(opt.Selection) && (opt.Admin || s.holders[i] == 0 && s.afford(i)) {
-			list = append(list, rank{i: i, asked: len(s.told[i].Selections)})
+			e := rank{i: i, asked: len(s.told[i].Selections)}
+			if s.told[i].Reach != "" {
+				e.far = 1
+			}
+			list = append(list, e)
 		}
 	}
 	if at := slices.IndexFunc(opt.Match, func(m int) bool { return !s.claims.Match[m].Distinct }); at >= 0 {
@@ -406,7 +429,7 @@ func (s *search) order(opt *api.DeviceOption) []int {
 		}
 	}
 	slices.SortFunc(list, func(a, b rank) int {
-		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.left, b.left), cmp.Compare(a.asked, b.asked), cmp.Compare(a.i, b.i))
+		return cmp.Or(cmp.Compare(a.far, b.far), cmp.Compare(a.group, b.group), cmp.Compare(a.left, b.left), cmp.Compare(a.asked, b.asked), cmp.Compare(a.i, b.i))
 	})
 	out := make([]int, len(list))
 	for k, e := range list {

@@ -40,6 +40,8 @@ type Class struct {
 	used     uint64 // classes.clock at its last use
 	proofs   proofs
 	rules    *classRules // between pods; nil: it is under none
+	far      bool        // its claims can be met with devices that several nodes reach: what nodes admit does not add up
+	chained  bool        // of such, whether placing one after the other is complete
 	compared *comparison // of what it prefers; nil: of one kind at most
 	images   []classImage
 	pulled   int64 // how many images it has
@@ -254,6 +256,7 @@ func (x *Index) Sync(c *Class) {
 	}
 	var buf [cluster.MostSteps]*cluster.Bucket
 	changed, known := x.m.Room.Since(c.now, buf[:0])
+	c.far, c.chained = x.m.Far(c.Shape.Spec.Claims)
 	x.recompare(c)
 	moved := x.rateImages(c)
 	if c.seen != x.m.Topology.Shape {

@@ -265,6 +265,9 @@ func offerLayout(n *api.Node) string {
 			b.WriteString(key)
 			name("a", key, o.Attributes[key])
 		}
+		if o.Reach != "" {
+			b.WriteByte('@')
+		}
 		for _, d := range o.Draws {
 			b.WriteByte('-')
 			name("c", d.Counter)

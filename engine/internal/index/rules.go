@@ -223,10 +223,20 @@ func (c *Class) Ruled() bool { return c.rules != nil && c.rules.hard }
 
 // Coupled says whether a pod of the class decides where others of it may be, on other nodes than its own: what the nodes
 // admit does not add up.
-func (c *Class) Coupled() bool { return c.rules != nil && c.rules.coupled > 0 }
+func (c *Class) Coupled() bool { return c.far || c.coupledByRules() }
 
-// CoupledOnce says whether that is by one rule alone.
-func (c *Class) CoupledOnce() bool { return c.rules != nil && c.rules.coupled == 1 }
+func (c *Class) coupledByRules() bool { return c.rules != nil && c.rules.coupled > 0 }
+
+// Far says whether pods of the class concern each other by devices that several nodes reach, and not by rules.
+func (c *Class) Far() bool { return c.far && !c.coupledByRules() }
+
+// CoupledOnce says whether that is by one rule alone, or by single devices alone that the same nodes reach.
+func (c *Class) CoupledOnce() bool {
+	if c.far {
+		return c.chained && !c.coupledByRules()
+	}
+	return c.rules != nil && c.rules.coupled == 1
+}
 
 // Opens says whether other pods can open nodes to the class: by its affinity, or a spread constraint.
 func (c *Class) Opens() bool {

@@ -11,10 +11,11 @@ import (
 // offers is every way to meet the pod's claims on the node with devices that nobody has, each as the devices that it would hold.
 func (w *world) offers(p engine.Pod, n engine.Node) [][]string {
 	mine := w.claimed(w.Holds, p.Gang)
-	kept := filter(w.Holds, func(h engine.Hold) bool { return h.Node == n.Name && !mine[place(h)] && w.stands(h) })
+	kept := filter(w.Holds, func(h engine.Hold) bool { return !mine[place(h)] && w.stands(h) })
 	return claimWays(p.Claims, n, func(o engine.Offer) bool {
-		return o.Taken || some(kept, func(h engine.Hold) bool { return slices.Contains(h.Devices, o.ID) }) || some(w.Pods, func(q engine.Pod) bool {
-			return w.at[q.Key].node == n.Name && slices.Contains(w.at[q.Key].devices, o.ID)
+		here := func(node string) bool { return node == n.Name || o.Reach != "" }
+		return o.Taken || some(kept, func(h engine.Hold) bool { return here(h.Node) && slices.Contains(h.Devices, o.ID) }) || some(w.Pods, func(q engine.Pod) bool {
+			return here(w.at[q.Key].node) && slices.Contains(w.at[q.Key].devices, o.ID)
 		})
 	})
 }
@@ -130,4 +131,6 @@ func claimSets(c *engine.Claims, n engine.Node, held []string) (most int64) {
 }
 
 // offerKind is the same for devices that no claim can tell apart.
-func offerKind(o engine.Offer) string { return fmt.Sprint(o.Selections, o.Attributes, o.Draws) }
+func offerKind(o engine.Offer) string {
+	return fmt.Sprint(o.Selections, o.Attributes, o.Draws, o.Reach)
+}

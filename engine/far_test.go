@@ -1,0 +1,108 @@
+package engine_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/berth-dev/berth/engine"
+)
+
+// farWorld is two nodes that reach so many devices, and pods that want one each.
+func farWorld(devices int, reach func(device, node int) string) *engine.State {
+	var snap engine.Snapshot
+	snap.Version = engine.SnapshotVersion
+	for i := range 2 {
+		n := engine.Node{Name: fmt.Sprint("n", i), Allocatable: engine.Resources{{Resource: engine.CPU, Value: 8000}, {Resource: engine.Pods, Value: 10}}}
+		for d := range devices {
+			if r := reach(d, i); r != "" {
+				n.Offers = append(n.Offers, engine.Offer{ID: fmt.Sprint("far/", d), Selections: []string{"s"}, Reach: r})
+			}
+		}
+		snap.Nodes = append(snap.Nodes, n)
+	}
+	return engine.Load(snap, engine.Config{})
+}
+
+func everyNode(int, int) string { return "all" }
+
+// farPod wants one of the devices, on the node if it names one.
+func farPod(name, node string, version uint64) *engine.Pod {
+	p := &engine.Pod{Key: "ns/" + name, UID: name, Version: version}
+	p.Claims = &engine.Claims{Requests: []engine.DeviceRequest{{Name: "c/r", Options: []engine.DeviceOption{{Selection: "s", Count: 1}}}}}
+	if node != "" {
+		p.Nodes = []string{node}
+	}
+	return p
+}
+
+// TestDeviceOfSeveralNodes has one device that two nodes reach: one pod gets it, on either node, and the next when it is gone.
+func TestDeviceOfSeveralNodes(t *testing.T) {
+	s := farWorld(1, everyNode)
+	s.Apply(engine.Change{Pod: farPod("a", "n0", 1)}, engine.Change{Pod: farPod("b", "n1", 2)})
+	plan := s.Plan(noon)
+	if len(plan.Starts) != 1 || plan.Starts[0].Placements[0].Devices[0] != "far/0" {
+		t.Fatalf("starts %+v", plan.Starts)
+	}
+	at := plan.Starts[0].Placements[0]
+	bound, other := farPod("a", "", 3), "ns/b"
+	if at.Pod == "ns/b" {
+		bound, other = farPod("b", "", 3), "ns/a"
+	}
+	bound.Node, bound.Devices, bound.Claims = at.Node, at.Devices, nil
+	s.Apply(engine.Change{Pod: bound})
+	if plan := s.Plan(noon); len(plan.Starts) != 0 {
+		t.Fatalf("the device is given twice: %+v", plan.Starts)
+	}
+	s.Apply(engine.Change{Gone: &engine.Ref{Kind: engine.KindPod, Key: bound.Key, Version: 4}})
+	plan = s.Plan(noon)
+	if len(plan.Starts) != 1 || plan.Starts[0].Placements[0].Pod != other {
+		t.Fatalf("it is not given again: %+v", plan.Starts)
+	}
+}
+
+// TestGangOfDevicesOfSeveralNodes has gangs that need as many devices as there are, and one more: what the nodes admit each does not add up.
+func TestGangOfDevicesOfSeveralNodes(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		devices, pods int
+		reach         func(device, node int) string
+		starts        bool
+	}{
+		{"as many as there are", 3, 3, everyNode, true},
+		{"one more", 3, 4, everyNode, false},
+		{"reached by some", 3, 3, func(d, n int) string {
+			if d == 0 && n == 1 {
+				return ""
+			}
+			return fmt.Sprint("nodes of ", min(d, 1))
+		}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := farWorld(c.devices, c.reach)
+			s.Apply(engine.Change{Gang: &engine.Gang{Key: "ns/g", Version: 1, Group: engine.Group{Size: c.pods, Min: c.pods}}})
+			for i := range c.pods {
+				p := farPod(fmt.Sprint("p", i), "", uint64(2+i))
+				p.Gang = "ns/g"
+				s.Apply(engine.Change{Pod: p})
+			}
+			plan := s.Plan(noon)
+			if started := len(plan.Starts) == 1; started != c.starts {
+				t.Fatalf("starts %+v, waits %+v", plan.Starts, plan.Waiting)
+			}
+			if c.starts {
+				seen := make(map[string]bool)
+				for _, at := range plan.Starts[0].Placements {
+					if seen[at.Devices[0]] {
+						t.Errorf("%s is given twice", at.Devices[0])
+					}
+					seen[at.Devices[0]] = true
+				}
+				return
+			}
+			t.Log(plan.Waiting[0].Gates[0].Sentence(plan.Certificates))
+			if got := plan.Waiting[0].Gates[0]; got.Need != int64(c.pods) || got.Have != int64(c.devices) {
+				t.Errorf("waits for %+v", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,80 @@
+package cluster
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/convert"
+)
+
+// Devices that several nodes reach, over a network or a fabric. Each node that reaches one offers it to the engine under the same ID, which
+// gives it to one pod wherever that is. They are no GPUs of a node: who has one is charged for it, and no node is larger by it.
+
+// mostFar is how many such devices are decided about: each is offered by every node that reaches it.
+const mostFar = 256
+
+// manyFar says whether there are more than that.
+func (d *devices) manyFar() bool { return len(d.far.Devices) > mostFar }
+
+// reach is which nodes reach a device.
+type reach struct {
+	convert.Reach
+	name     string                     // equal for the same nodes
+	selector *nodeaffinity.NodeSelector // nil: there is none, or none that makes sense
+}
+
+func newReach(dev *convert.OfferedDevice) reach {
+	r := reach{Reach: dev.Reach, name: dev.Reach.String()}
+	if r.Selector != nil {
+		if s, err := nodeaffinity.NewNodeSelector(r.Selector); err == nil {
+			r.selector = s
+		}
+	}
+	return r
+}
+
+// holds says whether the node reaches the device, as upstream decides (k8s.io/dynamic-resource-allocation v0.37.1, NodeMatches).
+func (r *reach) holds(n *corev1.Node) bool {
+	switch {
+	case r.Node != "":
+		return n.Name == r.Node
+	case r.All:
+		return true
+	}
+	return r.selector != nil && r.selector.Match(n)
+}
+
+// reached is how a node sees a device that several nodes reach.
+type reached struct {
+	name string
+	here bool // the node reaches it; else it is there for the counters that it draws on
+}
+
+// withFar adds to what the node has the devices that it reaches besides. Of a pool that has counters it adds all that draw on some: whoever
+// holds one that the node does not reach leaves less of them.
+func (d *devices) withFar(own convert.Offered, n *corev1.Node) (convert.Offered, []reached) {
+	if len(d.far.Devices) == 0 || n == nil || d.manyFar() {
+		return own, nil
+	}
+	out := convert.Offered{Devices: own.Devices[:len(own.Devices):len(own.Devices)], Counters: own.Counters[:len(own.Counters):len(own.Counters)]}
+	here, pools := make([]bool, len(d.far.Devices)), make(map[string]bool)
+	for i := range d.far.Devices {
+		if here[i] = d.reaches[i].holds(n); here[i] {
+			pools[d.far.Devices[i].Pool] = true
+		}
+	}
+	var list []reached
+	for i := range d.far.Devices {
+		dev := &d.far.Devices[i]
+		if (here[i] || pools[dev.Pool] && dev.Draws()) && len(out.Devices) < engine.MaxOffers {
+			out.Devices, list = append(out.Devices, *dev), append(list, reached{d.reaches[i].name, here[i]})
+		}
+	}
+	for _, c := range d.far.Counters {
+		if pools[convert.PoolOfCounter(c.Name)] {
+			out.Counters = append(out.Counters, c)
+		}
+	}
+	return out, list
+}
