@@ -162,6 +162,12 @@ func (f *Feed) SetResourceClaim(c *resourcev1.ResourceClaim) {
 	}
 	f.standsFor(key, c, true)
 	f.devices.setClaim(key, c)
+	//archtest:any-order each has a signal of its own
+	for pod := range f.devices.users[key] {
+		if r := f.storage.preparing[pod]; r != nil {
+			r.poke()
+		}
+	}
 	f.out.wake()
 }
 
@@ -796,6 +802,7 @@ type DeviceWant struct {
 	Claims    []string // keys
 	Shared    []string // keys of claims that get their devices with another pod of the start, and are to be reserved for this one too
 	Devices   []string // that those of Claims without have to get, by DeviceID
+	Attaching []string // keys of claims that are reserved for it already, and whose devices are still to be attached
 
 	Extended *resourcev1.ResourceClaim                 // to be made for it; nil: none
 	Mappings []corev1.ContainerExtendedResourceRequest // which container has which request of it
@@ -816,7 +823,13 @@ func (f *Feed) wantDevices(r *Reservation, at engine.Placement) {
 	w.Unmap = w.Extended == nil && m.pod.Status.ExtendedResourceClaimStatus != nil
 	for _, named := range claims {
 		c := f.devices.claims[named.Key]
-		if c == nil || resourceclaim.IsReservedForPod(m.pod, c, true) {
+		if c == nil {
+			continue
+		}
+		if resourceclaim.IsReservedForPod(m.pod, c, true) {
+			if convert.Attached(c) != (convert.Attachment{}) {
+				w.Attaching = append(w.Attaching, named.Key)
+			}
 			continue
 		}
 		if first, _ := f.devices.firstOf(m, named.Key); first != m && c.Status.Allocation == nil {
@@ -825,7 +838,7 @@ func (f *Feed) wantDevices(r *Reservation, at engine.Placement) {
 			w.Claims = append(w.Claims, named.Key)
 		}
 	}
-	if len(w.Claims)+len(w.Shared) > 0 || w.Extended != nil || w.Unmap {
+	if len(w.Claims)+len(w.Shared)+len(w.Attaching) > 0 || w.Extended != nil || w.Unmap {
 		r.Devices = append(r.Devices, w)
 	}
 }
@@ -847,6 +860,10 @@ func (f *Feed) Stranded(patience time.Duration) (out []DeviceWant, next time.Tim
 			if next.IsZero() || due.Before(next) {
 				next = due
 			}
+			continue
+		}
+		if f.attaching(d.claims[key]) {
+			d.loose[key] = now // it is waited for, by whoever plans the pod next
 			continue
 		}
 		delete(d.loose, key)

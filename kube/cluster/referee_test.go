@@ -197,7 +197,7 @@ func (w *referee) pool(name string, node *string) {
 		if w.odds(20) {
 			d.AllowMultipleAllocations = new(true)
 		}
-		if w.odds(30) {
+		if w.odds(6) {
 			d.BindingConditions, d.BindingFailureConditions = []string{"attached"}, []string{"failed"}
 		}
 		s.Spec.Devices = append(s.Spec.Devices, d)
@@ -311,7 +311,7 @@ func (w *referee) decided() (out []*resourcev1.ResourceSlice) {
 				r := c.Status.Allocation.Devices.Results[0]
 				return r.Pool == s.Spec.Pool.Name && r.Device == d.Name
 			})
-			return !held && (d.AllowMultipleAllocations != nil || d.BindingConditions != nil)
+			return !held && d.AllowMultipleAllocations != nil
 		})
 		out = append(out, s)
 	}

@@ -361,14 +361,10 @@ func (o *Offered) Undecided() bool {
 	return slices.ContainsFunc(o.Devices, func(d OfferedDevice) bool { return d.Undecided() != "" })
 }
 
-// Undecided is what keeps the device from being decided about: it is held by several claims at a time, or had only some time after it is
-// allocated; "": nothing.
+// Undecided is what keeps the device from being decided about: it is held by several claims at a time; "": nothing.
 func (d *OfferedDevice) Undecided() why.Feature {
-	switch {
-	case d.AllowMultipleAllocations != nil && *d.AllowMultipleAllocations:
+	if d.AllowMultipleAllocations != nil && *d.AllowMultipleAllocations {
 		return why.DeviceCapacity
-	case len(d.BindingConditions) > 0:
-		return why.BindingConditions
 	}
 	return ""
 }

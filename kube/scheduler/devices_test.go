@@ -352,13 +352,11 @@ func TestDevicesThatAreNotDecided(t *testing.T) {
 		change func(*resourcev1.ResourceSlice, *resourcev1.ResourceClaim)
 		said   string
 	}{
-		{"every node reaches them", func(s *resourcev1.ResourceSlice, _ *resourcev1.ResourceClaim) {
+		{"several nodes reach them, and there are many", func(s *resourcev1.ResourceSlice, _ *resourcev1.ResourceClaim) {
 			s.Spec.NodeName, s.Spec.AllNodes = nil, new(true)
-		}, "asks for devices-of-several-nodes, which is not supported yet"},
-		{"some nodes reach them", func(s *resourcev1.ResourceSlice, _ *resourcev1.ResourceClaim) {
-			s.Spec.NodeName, s.Spec.NodeSelector = nil, &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "rack", Operator: corev1.NodeSelectorOpExists}},
-			}}}
+			for i := range 256 {
+				s.Spec.Devices = append(s.Spec.Devices, resourcev1.Device{Name: fmt.Sprint("more-", i)})
+			}
 		}, "asks for devices-of-several-nodes, which is not supported yet"},
 		{"several claims have them at once", func(s *resourcev1.ResourceSlice, _ *resourcev1.ResourceClaim) {
 			s.Spec.Devices[0].AllowMultipleAllocations = new(true)
@@ -366,9 +364,6 @@ func TestDevicesThatAreNotDecided(t *testing.T) {
 		{"a part of their capacity", func(_ *resourcev1.ResourceSlice, c *resourcev1.ResourceClaim) {
 			c.Spec.Devices.Requests[0].Exactly.Capacity = &resourcev1.CapacityRequirements{Requests: map[resourcev1.QualifiedName]resource.Quantity{"memory": resource.MustParse("1Gi")}}
 		}, "asks for device-capacity, which is not supported yet"},
-		{"they are had after a while", func(s *resourcev1.ResourceSlice, _ *resourcev1.ResourceClaim) {
-			s.Spec.Devices[0].BindingConditions, s.Spec.Devices[0].BindingFailureConditions = []string{"attached"}, []string{"failed"}
-		}, "asks for device-binding-conditions, which is not supported yet"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -491,5 +486,79 @@ func TestDevicesTaintedByARule(t *testing.T) {
 		if diff := cmp.Diff([]string{"nothing", "n1/gpu-1 for b", "n1/gpu-0 for c"}, []string{w.held("two"), w.held("one"), w.held("tolerant")}); diff != "" {
 			t.Error(diff)
 		}
+	})
+}
+
+// attachable is a node whose GPU is attached to it after it was allocated.
+func attachable(name string) []runtime.Object {
+	out := gpuNode(name, 1)
+	d := &out[1].(*resourcev1.ResourceSlice).Spec.Devices[0]
+	d.BindsToNode, d.BindingConditions, d.BindingFailureConditions = new(true), []string{"attached"}, []string{"failed"}
+	return out
+}
+
+// drives sets a condition of the claim's device, as its driver does.
+func (w *world) drives(claim, condition string) {
+	w.t.Helper()
+	c := w.resourceClaim(claim).DeepCopy()
+	r := c.Status.Allocation.Devices.Results[0]
+	c.Status.Devices = []resourcev1.AllocatedDeviceStatus{{Driver: r.Driver, Pool: r.Pool, Device: r.Device, Conditions: []metav1.Condition{{Type: condition, Status: "True", Reason: "Told"}}}}
+	if _, err := w.client.ResourceV1().ResourceClaims("default").UpdateStatus(w.t.Context(), c, metav1.UpdateOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
+	w.rest()
+}
+
+// A device that must be attached first is allocated and reserved, and its pod is bound when its driver says so, however many plans that takes.
+func TestDevicesAreAttachedBeforeBindings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := deviceWorld(t, append(attachable("n1"), resourceClaim("one", 1), withDevices("a", "one"))...)
+		w.start()
+		for range 8 {
+			wantAt(t, w, []string{""}, "a")
+			if got := w.held("one"); got != "n1/gpu-0 for a" {
+				t.Fatal(got)
+			}
+			time.Sleep(time.Minute)
+		}
+		w.drives("one", "attached")
+		wantAt(t, w, []string{"n1"}, "a")
+	})
+}
+
+// Where the driver says that it failed, the devices are given back and others are tried.
+func TestDevicesThatCannotBeAttached(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := deviceWorld(t, append(append(attachable("n1"), attachable("n2")...), resourceClaim("one", 1), withDevices("a", "one"))...)
+		w.start()
+		w.rest()
+		first := w.held("one")
+		w.drives("one", "failed")
+		time.Sleep(time.Second)
+		w.rest()
+		if second := w.held("one"); second == first || second == "nothing" {
+			t.Errorf("first %s, then %s", first, second)
+		}
+		w.drives("one", "attached")
+		if got := w.pod("a").Spec.NodeName; got == "" || strings.HasPrefix(first, got) {
+			t.Errorf("on %q after %s failed", got, first)
+		}
+	})
+}
+
+// Devices that nobody attaches in ten minutes are given back.
+func TestDevicesThatAreNeverAttached(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := deviceWorld(t, append(attachable("n1"), resourceClaim("one", 1), withDevices("a", "one"))...)
+		w.start()
+		w.rest()
+		began := w.resourceClaim("one").Status.Allocation.AllocationTimestamp
+		for range 15 {
+			time.Sleep(time.Minute)
+			if a := w.resourceClaim("one").Status.Allocation; a == nil || !a.AllocationTimestamp.Equal(began) {
+				return
+			}
+		}
+		t.Errorf("still %s", w.held("one"))
 	})
 }

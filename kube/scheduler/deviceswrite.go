@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/kube/cluster"
+	"github.com/berth-dev/berth/kube/convert"
 )
 
 // allocate gives the resource claims of every member their devices, and reserves them for it, in the order in which upstream's
@@ -76,6 +77,9 @@ func (v *preparer) allocateFor(ctx context.Context, w cluster.DeviceWant) error 
 			return fmt.Errorf("devices of pod %s on node %s: %w", w.Pod, w.Node, err)
 		}
 		for i := range made {
+			if convert.Attaches(&made[i]) {
+				made[i].AllocationTimestamp = new(metav1.Now())
+			}
 			results[open[i].UID] = &made[i]
 		}
 	}
@@ -125,7 +129,7 @@ func (v *preparer) giveBack(ctx context.Context, p *preparation) {
 		if w.Extended != nil {
 			v.dropExtended(ctx, w)
 		}
-		for _, key := range slices.Concat(w.Claims, w.Shared) {
+		for _, key := range slices.Concat(w.Claims, w.Shared, w.Attaching) {
 			c := v.s.feed.ResourceClaim(key)
 			if c != nil && isExtended(c) {
 				v.dropExtended(ctx, w)
@@ -147,7 +151,7 @@ func (v *preparer) giveBack(ctx context.Context, p *preparation) {
 					return false, nil
 				}
 				if now.Status.ReservedFor = left; len(left) == 0 {
-					now.Status.ReservedFor, now.Status.Allocation = nil, nil
+					now.Status.ReservedFor, now.Status.Allocation, now.Status.Devices = nil, nil, nil
 				}
 				return true, nil
 			})

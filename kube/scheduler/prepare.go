@@ -10,7 +10,7 @@ import (
 )
 
 // preparer sees to it that every claim of every member of a start has its devices, or its volume, before one member is bound.
-// Devices are allocated first, which needs nobody else. For each claim of a volume it writes down which volume it takes, or for
+// Devices are allocated first, and where their drivers have binding conditions these are waited for. For each claim of a volume it writes down which volume it takes, or for
 // which node one is to be made, and waits for those who do it. If one of them does not get its volume, none of the start is
 // bound: claims that are still without lose the note for which node, the nodes are refused, and the engine plans again, with the
 // volumes that did come.
@@ -82,14 +82,21 @@ func (v *preparer) prepare(ctx, sending context.Context, p *preparation) {
 	ctx, cancel := context.WithDeadline(ctx, began.Add(v.s.opts.Engine.AssumeFor*2/5))
 	defer cancel()
 	failed := v.allocate(ctx, p)
+	attached := false
 	if failed == nil {
+		attached, failed = v.attach(ctx, p)
+	}
+	if failed == nil && attached {
 		failed = v.ask(ctx, p)
 	}
-	if failed == nil {
+	if failed == nil && attached {
 		failed = v.await(ctx, p)
 	}
 	switch {
 	case context.Cause(ctx) == context.Canceled:
+	case failed == nil && !attached:
+		// The claims keep their devices, so the next plan is for the same nodes and goes on waiting.
+		v.s.feed.Abandon(p.Reservation)
 	case failed == nil:
 		v.s.log.Info("claims met", "workload", p.start.Gang, "volumes", len(p.Wants), "devices", len(p.Devices), "took", time.Since(began))
 		v.s.feed.Release(p.Reservation)
@@ -100,6 +107,31 @@ func (v *preparer) prepare(ctx, sending context.Context, p *preparation) {
 		v.fail(sending, p, failed)
 	}
 }
+
+// attach waits until the devices of every claim are attached to their nodes, where their drivers ask for that. It is false where they are not
+// by the time that ctx ends.
+func (v *preparer) attach(ctx context.Context, p *preparation) (bool, *cluster.Failure) {
+	told := ""
+	for {
+		pending, failed := v.s.feed.Attaching(p.Reservation)
+		if failed != nil || pending == "" {
+			return failed == nil, failed
+		}
+		if pending != told {
+			v.s.log.Info("devices are being attached", "workload", p.start.Gang, "waits", pending)
+			told = pending
+		}
+		select {
+		case <-p.Changed:
+		case <-time.After(lookAgain): // they may be late by then
+		case <-ctx.Done():
+			return false, nil
+		}
+	}
+}
+
+// lookAgain is how long at most devices that are late go unnoticed.
+const lookAgain = 5 * time.Second
 
 // await waits until every claim has its volume.
 func (v *preparer) await(ctx context.Context, p *preparation) *cluster.Failure {
