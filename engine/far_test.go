@@ -4,7 +4,11 @@ import (
 	"fmt"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/engine/internal/oracle"
+	"github.com/berth-dev/berth/engine/why"
 )
 
 // farWorld is two nodes that reach so many devices, and pods that want one each.
@@ -105,4 +109,51 @@ func TestGangOfDevicesOfSeveralNodes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDevicesOfSeveralNodesEqualBruteForce has nodes with devices of their own and such that any of them reach, some of them held, and a gang
+// that claims one or two for each member.
+func TestDevicesOfSeveralNodesEqualBruteForce(t *testing.T) {
+	often(t, 10, func(t *rapid.T) {
+		snap := engine.Snapshot{Version: engine.SnapshotVersion}
+		reaches := []int{1 + upTo(t, 6), 7, 1 + upTo(t, 6)}
+		for i := range 3 {
+			n := engine.Node{Name: fmt.Sprint("n", i), Allocatable: engine.Resources{{Resource: engine.CPU, Value: pick[int64](t, 1000, 2000, 4000)}, {Resource: engine.Pods, Value: 10}}}
+			for d := range upTo(t, 2) {
+				n.Offers = append(n.Offers, engine.Offer{ID: fmt.Sprintf("%s/%d", n.Name, d), Selections: []string{pick(t, "s", "u")}})
+			}
+			for d, nodes := range reaches {
+				if nodes&(1<<i) != 0 {
+					n.Offers = append(n.Offers, engine.Offer{ID: fmt.Sprint("far/", d), Selections: []string{[]string{"s", "s", "u"}[d]}, Reach: fmt.Sprint("nodes ", nodes)})
+				}
+			}
+			snap.Nodes = append(snap.Nodes, n)
+		}
+		if seldom(t, 1) {
+			snap.Pods = append(snap.Pods, engine.Pod{Key: "ns/held", UID: "held", Version: 1, Node: pick(t, "n0", "n1", "n2"), Devices: []string{pick(t, "far/0", "far/1", "far/2")}})
+		}
+		count := 1 + upTo(t, 3)
+		snap.Gangs = []engine.Gang{{Key: "ns/g", Version: 2, Group: engine.Group{Size: count, Min: count}}}
+		alike := seldom(t, 1)
+		claims := func() *engine.Claims {
+			return &engine.Claims{Requests: []engine.DeviceRequest{{Name: "c/r", Options: []engine.DeviceOption{{Selection: pick(t, "s", "s", "u"), Count: pick(t, 1, 1, 2)}}}}}
+		}
+		all := claims()
+		for i := range count {
+			p := farPod(fmt.Sprint("p", i), "", uint64(3+i))
+			p.Gang, p.Claims, p.Requests = "ns/g", all, engine.Resources{{Resource: engine.CPU, Value: 1000}}
+			if !alike {
+				p.Claims = claims()
+			}
+			snap.Pods = append(snap.Pods, *p)
+		}
+		can := oracle.CanStart(snap, engine.Config{}, noon, "ns/g")
+		plan := engine.Schedule(snap, noon, engine.Config{})
+		if got := verdict(plan, "ns/g"); can != (got == why.Placed) {
+			t.Fatalf("verdict %q, but brute force says %v\n%s\n%s", got, can, text(t, snap), text(t, plan))
+		}
+		if err := oracle.Valid(snap, engine.Config{}, noon, plan); err != nil {
+			t.Fatalf("%v\n%s\n%s", err, text(t, snap), text(t, plan))
+		}
+	})
 }
