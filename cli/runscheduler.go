@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/dialect/all"
+	"github.com/berth-dev/berth/kube/provision"
 	"github.com/berth-dev/berth/kube/scheduler"
 	"github.com/berth-dev/berth/record"
 )
@@ -55,6 +56,12 @@ func (s *session) startScheduler(ctx context.Context) error {
 		pods = append(pods, corev1.DefaultSchedulerName)
 	}
 	seen := &scheduler.Observer{}
+	var asked func(*corev1.Pod) bool
+	if class, err := parseRequests(s.requests); err != nil {
+		return err
+	} else if class != "" {
+		asked = provision.Asked
+	}
 	run := func(ctx context.Context) error {
 		answers, err := s.offerAnswers(ctx, admin) // anew each time: the one before closed its port
 		if err != nil {
@@ -68,7 +75,7 @@ func (s *session) startScheduler(ctx context.Context) error {
 		return scheduler.Run(ctx, scheduler.Options{
 			Config: cfg, Engine: config, For: pods, Dialects: s.dialects, Identity: inProcess, GangGrace: s.gangGrace, Log: log,
 			GPUMetrics: scheduler.GPUMetrics{Fleet: true},
-			Answers:    answers, Page: page, Decisions: record.Options{Dir: s.dir.Decisions(), Berth: Version}, Observer: seen,
+			Answers:    answers, Page: page, Decisions: record.Options{Dir: s.dir.Decisions(), Berth: Version}, Observer: seen, Asked: asked,
 		})
 	}
 	s.sched = &runningScheduler{kept: keep("the scheduler", run, s.report.say, log), retire: func() { retireAnswers(admin, log) }}

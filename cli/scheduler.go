@@ -354,7 +354,7 @@ func (o *schedulerOptions) run(ctx context.Context, opts scheduler.Options) erro
 	if err != nil || class == "" {
 		return errors.Join(err, scheduler.Run(ctx, opts))
 	}
-	opts.Observer = &scheduler.Observer{}
+	opts.Observer, opts.Asked = &scheduler.Observer{}, provision.Asked
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	asked := make(chan error, 1)

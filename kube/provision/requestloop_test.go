@@ -18,6 +18,8 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/report"
 )
 
 // asking is a cluster with an autoscaler whose answers the test gives, and a gang of pods that wait.
@@ -33,7 +35,7 @@ func (x *asking) Snapshot(context.Context) (engine.Snapshot, engine.Config, erro
 	return x.snap, engine.Config{}, nil
 }
 
-func newAsking(t *testing.T, class string, pods int, reason string) *asking {
+func newAsking(t *testing.T, class string, pods int, cause why.Cause, verdict why.Verdict) *asking {
 	x := &asking{t: t, now: time.Date(2026, 11, 17, 12, 0, 0, 0, time.UTC)}
 	core := corefake.NewClientset()
 	dyn := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{requestResource: "ProvisioningRequestList"})
@@ -45,7 +47,8 @@ func newAsking(t *testing.T, class string, pods int, reason string) *asking {
 			NodeSelector: map[string]string{"pool": "h200"}, Containers: []corev1.Container{{Name: "main", Image: "train", Resources: corev1.ResourceRequirements{Limits: gpus, Requests: gpus}}},
 			Volumes: []corev1.Volume{{Name: fmt.Sprintf("kube-api-access-%d", i)}},
 		}
-		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason}}
+		says := report.Pending{Cause: cause, Verdict: verdict}
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: report.CauseReason(cause)}, says.Condition(metav1.Time{})}
 		if _, err := core.CoreV1().Pods("team").Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +106,7 @@ func (x *asking) want(what string, want ...string) {
 func TestRequests(t *testing.T) {
 	for _, class := range []string{CheckCapacity, BestEffortAtomic} {
 		t.Run(class, func(t *testing.T) {
-			x := newAsking(t, class, 3, corev1.PodReasonUnschedulable)
+			x := newAsking(t, class, 3, why.ClusterFull, why.Impossible)
 			x.look()
 			x.look()
 			x.want("asked once for the whole gang", "0: 3 pods")
@@ -147,16 +150,16 @@ func TestRequests(t *testing.T) {
 
 // TestNoRequestFor work that nodes do not help, that is only in part marked, or that is gone.
 func TestNoRequestFor(t *testing.T) {
-	x := newAsking(t, CheckCapacity, 2, "OverQuota")
+	x := newAsking(t, CheckCapacity, 2, why.OverQuota, why.Blocked)
 	x.look()
 	x.want("a quota keeps it waiting")
 
-	x = newAsking(t, CheckCapacity, 2, corev1.PodReasonUnschedulable)
+	x = newAsking(t, CheckCapacity, 2, why.ClusterFull, why.Impossible)
 	x.snap.Pods = append(x.snap.Pods, engine.Pod{Key: "team/train-2", Gang: "team/gang/train"})
 	x.look()
 	x.want("one of its pods is not marked")
 
-	x = newAsking(t, CheckCapacity, 2, corev1.PodReasonUnschedulable)
+	x = newAsking(t, CheckCapacity, 2, why.ClusterFull, why.Impossible)
 	x.look()
 	x.want("both are", "0: 2 pods")
 	x.snap.Pods = nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-dev/berth/capacity/launch"
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/report"
 )
 
 // Classes of ProvisioningRequests that the cluster autoscaler itself serves
@@ -160,12 +161,14 @@ func waitingGangs(snap *engine.Snapshot, pods []corev1.Pod) (waiting map[string]
 	return waiting, needing
 }
 
-// needsNodes says whether the scheduler found that only more or other nodes help the pod.
+// needsNodes says whether the scheduler found that only more or other nodes help the pod. It says so before autoscalers see it.
 func needsNodes(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
-	})
+	cause, waits := report.PendingOf(p)
+	return waits && cause.NeedsNodes()
 }
+
+// Asked says whether the pod carries a request: autoscalers make no nodes for it alone.
+func Asked(p *corev1.Pod) bool { return p.Annotations[consumeKey] != "" }
 
 // setsOf are the pods by what an autoscaler sees of them, in the order of their names.
 func setsOf(members []*corev1.Pod) (out []podSet) {

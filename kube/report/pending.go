@@ -133,6 +133,13 @@ func leaves(w *engine.Waiting) bool {
 	return len(w.Gates) > 0 && !slices.ContainsFunc(w.Gates, func(g why.Gate) bool { return g.Cause != why.KeptByBooking || !convert.IsDeparture(g.Object) })
 }
 
+// NeedsNodes says whether only more nodes, or other nodes, help a workload that waits so.
+func (p *Pending) NeedsNodes() bool {
+	departs := func(g Gate) bool { return g.Cause == why.KeptByBooking && convert.IsDeparture(g.Object) }
+	return p.Verdict == why.Impossible || p.Verdict == why.NotFound ||
+		len(p.Gates) > 0 && !slices.ContainsFunc(p.Gates, func(g Gate) bool { return !departs(g) })
+}
+
 // CauseReason is the cause as a reason of a condition: over-queue-limit is OverQueueLimit.
 func CauseReason(c why.Cause) string {
 	var b strings.Builder

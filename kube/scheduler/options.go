@@ -5,6 +5,7 @@ import (
 	"net"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -59,6 +60,9 @@ type Options struct {
 	Log  *slog.Logger // nil: silent
 	// Traces is where a span of each workload goes that is started; nil: nowhere.
 	Traces *trace.Exporter
+	// Asked says whether nodes have been asked for on behalf of a pod; nil: nobody asks. A pod that needs nodes is marked as
+	// Unschedulable only then: an autoscaler that saw it before would make nodes for it alone, and not for its gang.
+	Asked func(*corev1.Pod) bool
 	// Observer is shown what the scheduler knows, while it leads; nil: nobody looks.
 	Observer *Observer
 
@@ -110,6 +114,10 @@ const (
 	// assumeFor bounds how long a binding may be on its way. It is long because a large backlog is planned at
 	// once and bound at the API server's speed.
 	assumeFor = 2 * time.Minute
+	// unaskedFor is how long a pod is kept from autoscalers at most until nodes are asked for, and unaskedEvery how often it is looked
+	// at meanwhile.
+	unaskedFor   = 15 * time.Second
+	unaskedEvery = 500 * time.Millisecond
 	// gathering is how long a gang may lack members before it is said: they are made one after the other.
 	gathering = 3 * time.Second
 	// patience is how many nodes one after the other may refuse a workload before it is slowed down.

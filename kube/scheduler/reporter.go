@@ -45,6 +45,7 @@ type writing func(context.Context)
 // told is what was said of one object.
 type told struct {
 	cause   string
+	needs   time.Time       // since when it needs nodes that nobody has been asked for; zero: not so
 	notices map[string]bool // by event name
 }
 
@@ -99,6 +100,10 @@ func (r *reporter) tellOf(w *engine.Waiting, plan engine.Plan) (again time.Time)
 			again = sooner(again, grown)
 			continue
 		}
+		if until := r.unasked(p, said, plan.Now); !until.IsZero() {
+			again = sooner(again, until)
+			continue
+		}
 		if r.turns(p.UID, string(w.Cause)) {
 			r.wait(p, said())
 		}
@@ -107,6 +112,34 @@ func (r *reporter) tellOf(w *engine.Waiting, plan engine.Plan) (again time.Time)
 		r.groupWaits(g, said())
 	}
 	return again
+}
+
+// unasked has a pod that needs nodes wait without being marked for autoscalers, until nodes have been asked for or that takes too
+// long. It returns when to look again; zero: it is to be told as all others are.
+func (r *reporter) unasked(p *corev1.Pod, said func() pending, now time.Time) (again time.Time) {
+	if r.s.opts.Asked == nil {
+		return time.Time{}
+	}
+	what := said()
+	if !what.cause.NeedsNodes() || r.s.opts.Asked(p) || !now.Before(r.needsSince(p.UID, now).Add(unaskedFor)) {
+		return time.Time{}
+	}
+	if r.turns(p.UID, "unasked: "+string(what.cause.Cause)) {
+		what.reason = report.CauseReason(what.cause.Cause)
+		r.wait(p, what)
+	}
+	return now.Add(unaskedEvery)
+}
+
+// needsSince is since when the pod needs nodes: now, if it has not been said before.
+func (r *reporter) needsSince(uid types.UID, now time.Time) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := r.of(uid)
+	if t.needs.IsZero() {
+		t.needs = now
+	}
+	return t.needs
 }
 
 // noteWhy keeps why a workload waits for those who write the statuses of dialects.

@@ -99,6 +99,26 @@ func TestReason(t *testing.T) {
 	}
 }
 
+// Where nodes are asked for, an autoscaler sees a pod that needs them only once they are, or if that takes too long.
+func TestNodesAreAskedForFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, node("n1", "r1", 1), pod("a", 2), pod("b", 2))
+		w.start(func(o *Options) { o.Asked = func(p *corev1.Pod) bool { return p.Annotations["asked"] != "" } })
+		if got := w.condition("a"); got != "False LargerThanAnyNode" {
+			t.Errorf("before: %q", got)
+		}
+		w.edit("a", func(p *corev1.Pod) { p.Annotations = map[string]string{"asked": "yes"} })
+		w.after(2 * unaskedEvery)
+		if a, b := w.condition("a"), w.condition("b"); a != "False Unschedulable" || b != "False LargerThanAnyNode" {
+			t.Errorf("asked for a: %q and %q", a, b)
+		}
+		w.after(unaskedFor)
+		if got := w.condition("b"); got != "False Unschedulable" {
+			t.Errorf("nobody asks: %q", got)
+		}
+	})
+}
+
 func TestQueueHasItsOwnReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, node("n1", "r1", 1), pod("a", 1, "queue", "team"))
