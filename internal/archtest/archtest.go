@@ -133,7 +133,7 @@ var Rules = map[string]Rule{
 	}, Objects: true},
 	"diagnose/internal/wording": {Ring: Pure},
 	"diagnose/submit": {Ring: Pure, Imports: []string{
-		"api/v1alpha1", "diagnose", "diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/place", "diagnose/internal/podspec",
+		"api/v1alpha1", "capacity/maintenance", "diagnose", "diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/place", "diagnose/internal/podspec",
 		"diagnose/internal/wording", "diagnose/submit/rule", "diagnose/submit/workload", "engine", "engine/why", "internal/spelling", "kube/cluster", "kube/dialect", "kube/dialect/all",
 	}, Objects: true, Tests: []string{"fleet", "fleet/file", "kube/devices", "kube/manifest"}},
 	"diagnose/submit/rule": {Ring: Pure, Imports: []string{
@@ -151,7 +151,8 @@ var Rules = map[string]Rule{
 		"api/v1alpha1", "capacity", "capacity/bill", "diagnose/check", "diagnose/check/l1", "diagnose/check/l2", "diagnose/doctor", "diagnose/facts", "diagnose/gpustack", "kube/dialect", "kube/dialect/karpenter",
 	}, Objects: true, Tests: []string{"engine/why"}},
 
-	"capacity/launch": {Ring: Pure, Imports: []string{"engine"}},
+	"capacity/launch":      {Ring: Pure, Imports: []string{"engine"}},
+	"capacity/maintenance": {Ring: Pure},
 
 	"controlplane":           {Ring: Edge, Imports: []string{"controlplane/home"}, Heavy: true},
 	"controlplane/home":      {Ring: Edge},
@@ -231,7 +232,7 @@ var Rules = map[string]Rule{
 	}, Heavy: true},
 
 	"cli": {Ring: Shell, Imports: []string{
-		"api/v1alpha1", "capacity", "capacity/bill", "capacity/cloud", "capacity/join", "controlplane/home", "controlplane/operators", "diagnose", "diagnose/check", "diagnose/doctor", "diagnose/edit", "diagnose/facts", "diagnose/submit", "diagnose/submit/rule", "engine", "engine/why", "fleet", "fleet/dra", "fleet/drill", "fleet/file", "fleet/provisioner", "kube/answer", "kube/cluster", "kube/convert", "kube/devices", "kube/dialect", "kube/dialect/all", "kube/dryrun", "kube/exposition", "kube/inspect", "kube/install", "kube/manifest", "kube/metrics", "kube/provision", "kube/scheduler", "kube/telemetry", "kube/trace", "record", "web",
+		"api/v1alpha1", "capacity", "capacity/bill", "capacity/cloud", "capacity/join", "capacity/maintenance", "controlplane/home", "controlplane/operators", "diagnose", "diagnose/check", "diagnose/doctor", "diagnose/edit", "diagnose/facts", "diagnose/submit", "diagnose/submit/rule", "engine", "engine/why", "fleet", "fleet/dra", "fleet/drill", "fleet/file", "fleet/provisioner", "kube/answer", "kube/cluster", "kube/convert", "kube/devices", "kube/dialect", "kube/dialect/all", "kube/dryrun", "kube/exposition", "kube/inspect", "kube/install", "kube/manifest", "kube/metrics", "kube/provision", "kube/scheduler", "kube/telemetry", "kube/trace", "record", "web",
 	}},
 	"cmd/berth":         {Ring: Shell, Imports: []string{"cli", "controlplane", "fleet"}, Tests: []string{"internal/chromium", "internal/intruder"}, Heavy: true},
 	"cmd/kubectl-berth": {Ring: Shell, Imports: []string{"cli"}},

@@ -14,7 +14,7 @@ import (
 // booked are the nodes of each booking that the engine knows.
 func (m *Model) booked() map[string][]string {
 	out := make(map[string][]string)
-	for _, b := range m.dump().Bookings {
+	for _, b := range m.Snapshot().Bookings {
 		out[b.Name] = b.Nodes
 	}
 	return out

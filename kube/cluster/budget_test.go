@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
-	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/convert"
 )
 
@@ -33,16 +32,10 @@ func app(p *corev1.Pod, name string) *corev1.Pod {
 	return p
 }
 
-// dump is what the engine knows.
-func (m *Model) dump() engine.Snapshot {
-	m.settle()
-	return m.state.Dump()
-}
-
 // covered are the budgets of the pods that the engine knows, by pod.
 func (m *Model) covered() map[string][]string {
 	out := make(map[string][]string)
-	for _, p := range m.dump().Pods {
+	for _, p := range m.Snapshot().Pods {
 		out[p.Key] = p.Budgets
 	}
 	return out
@@ -66,7 +59,7 @@ func TestBudgetsOfPods(t *testing.T) {
 		t.Fatal(diff)
 	}
 	allowed := make(map[string]int)
-	for _, d := range m.dump().Disruptions {
+	for _, d := range m.Snapshot().Disruptions {
 		allowed[d.Key] = d.Allowed
 	}
 	if diff := cmp.Diff(map[string]int{"default/x": 2, "default/all": 0, "default/y": 0, "default/every": 1}, allowed); diff != "" {
@@ -80,7 +73,7 @@ func TestBudgetsOfPods(t *testing.T) {
 	if diff := cmp.Diff(want, m.covered()); diff != "" {
 		t.Error(diff)
 	}
-	if got := len(m.dump().Disruptions); got != 3 {
+	if got := len(m.Snapshot().Disruptions); got != 3 {
 		t.Errorf("%d budgets", got)
 	}
 }
@@ -114,7 +107,7 @@ func TestFirmPodGroup(t *testing.T) {
 	m := NewModel(ModelOptions{})
 	evictable := func() map[string]bool {
 		out := make(map[string]bool)
-		for _, p := range m.dump().Pods {
+		for _, p := range m.Snapshot().Pods {
 			out[p.Key] = p.Evictable
 		}
 		return out
@@ -127,7 +120,7 @@ func TestFirmPodGroup(t *testing.T) {
 	if diff := cmp.Diff(map[string]bool{"default/a": false, "default/b": false}, evictable()); diff != "" {
 		t.Error(diff)
 	}
-	if got := m.dump().Gangs[0].User; got != "ann" {
+	if got := m.Snapshot().Gangs[0].User; got != "ann" {
 		t.Errorf("user %q", got)
 	}
 	open := group.DeepCopy()

@@ -13,6 +13,12 @@ func (m *Model) Plan(now time.Time) engine.Plan {
 	return m.state.Plan(now)
 }
 
+// Snapshot is what the engine knows.
+func (m *Model) Snapshot() engine.Snapshot {
+	m.settle()
+	return m.state.Dump()
+}
+
 // Estimate is when the workload of the pod (namespace/name) will start, in its turn; false: it does not wait for its
 // minimum, or it is not known. It costs a plan and three forecasts.
 func (m *Model) Estimate(pod string, now time.Time) (engine.Estimate, bool) {

@@ -23,6 +23,9 @@ const leaveBefore = 45 * time.Minute
 // reservationLabels name the reservation that a node is of, in the words of who makes nodes.
 var reservationLabels = []string{"karpenter.k8s.aws/capacity-reservation-id", "cloud.google.com/reservation-name"}
 
+// withReservation begins what a node goes away with that leaves with a reservation; others write other words.
+const withReservation = "reservation "
+
 // leaving is when a node goes away, and with which reservation.
 type leaving struct {
 	at   time.Time
@@ -49,7 +52,7 @@ func (c *controller) tellEnds(ctx context.Context, pools []v1alpha1.Pool, reserv
 			at = next.at.UTC().Format(time.RFC3339)
 		}
 		with := n.Annotations[v1alpha1.KeyLeavesWith]
-		if at == "" && with == "" || n.Annotations[v1alpha1.KeyLeavesAt] == at && with == next.with {
+		if at == "" && !strings.HasPrefix(with, withReservation) || n.Annotations[v1alpha1.KeyLeavesAt] == at && with == next.with {
 			continue
 		}
 		if err := c.SetLeaves(ctx, n.Name, at, next.with); err != nil {
@@ -78,7 +81,7 @@ func leavingNodes(nodes []corev1.Node, pools []v1alpha1.Pool, reservations []v1a
 	take := func(n *corev1.Node, r *v1alpha1.Reservation, before time.Duration) {
 		drawn[r.Name]++
 		if r.Spec.End != nil {
-			out[n.Name] = leaving{r.Spec.End.Add(-before), "reservation " + r.Name}
+			out[n.Name] = leaving{r.Spec.End.Add(-before), withReservation + r.Name}
 		}
 	}
 	var rest []*corev1.Node // of which only their pool tells
