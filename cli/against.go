@@ -65,6 +65,28 @@ func (a *against) defaultNamespace() string {
 	return a.namespace()
 }
 
+// complete completes a word by names in what is planned against; number says that =N follows.
+func (a *against) complete(s Streams, number bool, names func(submit.World) []string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+		a.named = cmd.Flags().Changed("name") // nothing ran before that would have set it
+		ctx, cancel := context.WithTimeout(cmd.Context(), completeFor)
+		defer cancel()
+		world, err := a.world(ctx, s)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		found := names(world)
+		found = matching(found[:min(len(found), mostNames)], begun)
+		if !number {
+			return found, cobra.ShellCompDirectiveNoFileComp
+		}
+		for i := range found {
+			found[i] += "="
+		}
+		return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+}
+
 // world reads what is planned against. An error of the fleet file is wrong usage; others mean that nobody could look.
 func (a *against) world(ctx context.Context, s Streams) (submit.World, error) {
 	if a.fleet != "" {

@@ -66,17 +66,7 @@ Exit code: 0, 2 wrong usage, 3 could not look.`,
 	f.StringVarP(&o.output, "output", "o", "table", "table, json or yaml")
 	cmd.MarkFlagsMutuallyExclusive("cancel", "window")
 	cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
-	cmd.ValidArgsFunction = func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
-		o.named = cmd.Flags().Changed("name")
-		ctx, stop := context.WithTimeout(cmd.Context(), completeFor)
-		defer stop()
-		world, err := o.world(ctx, o.streams)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		found := world.NodeNames()
-		return matching(found[:min(len(found), mostNames)], begun), cobra.ShellCompDirectiveNoFileComp
-	}
+	cmd.ValidArgsFunction = o.complete(s, false, submit.World.NodeNames)
 	return cmd
 }
 

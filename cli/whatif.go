@@ -58,31 +58,9 @@ Exit code: 0, 2 wrong usage, 3 could not look.`,
 	f.StringVarP(&o.output, "output", "o", "table", "table (what changes), wide (everything), json or yaml")
 	cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "wide", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 	for flag, names := range map[string]func(submit.World) []string{"drain": submit.World.NodeNames, "add-nodes": submit.World.PoolNames, "quota": submit.World.QueueNames} {
-		cmd.RegisterFlagCompletionFunc(flag, o.complete(flag != "drain", names))
+		cmd.RegisterFlagCompletionFunc(flag, o.complete(s, flag != "drain", names))
 	}
 	return cmd
-}
-
-// complete completes a flag by names in what is planned against; number says that =N follows.
-func (o *whatifOptions) complete(number bool, names func(submit.World) []string) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
-		o.named = cmd.Flags().Changed("name") // nothing ran before that would have set it
-		ctx, cancel := context.WithTimeout(cmd.Context(), completeFor)
-		defer cancel()
-		world, err := o.world(ctx, o.streams)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		found := names(world)
-		found = matching(found[:min(len(found), mostNames)], begun)
-		if !number {
-			return found, cobra.ShellCompDirectiveNoFileComp
-		}
-		for i := range found {
-			found[i] += "="
-		}
-		return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
-	}
 }
 
 func whatifRun(ctx context.Context, o *whatifOptions) error {

@@ -68,6 +68,11 @@ func groupName(pool, zone string, from v1alpha1.CapacityType) string {
 	return strings.Trim(pool+"-"+zone+"-"+string(from), "-")
 }
 
+// groupOf is the name of the machine's group.
+func groupOf(m *v1alpha1.Machine) string {
+	return groupName(m.Spec.Pool, m.Spec.Zone, m.Spec.CapacityType)
+}
+
 // groups are those of all pools, in the order in which they are tried.
 func (s *autoscaler) groups(w *world) (out []*group) {
 	for i := range w.pools {
@@ -129,17 +134,12 @@ func (s *autoscaler) bins(w *world) (out []*bin) {
 		if n.DeletionTimestamp != nil || slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == toBeDeleted }) {
 			continue
 		}
-		m := w.machine(n.Name)
-		if m != nil && !readyNode(n) { // it counts as it will be
-			if g := like[groupName(m.Spec.Pool, m.Spec.Zone, m.Spec.CapacityType)]; g != nil {
+		if m := w.machine(n.Name); m != nil {
+			// One that is not ready counts as it will be, and so does one without its GPUs (processors/customresources/gpu_processor.go).
+			if g := like[groupOf(m)]; g != nil && (!readyNode(n) || g.lacksGPUs(n)) {
 				out = append(out, newBin(g.node(w, n.Name), nil))
 				continue
 			}
-		}
-		if m != nil && lacksGPUs(n, like[groupName(m.Spec.Pool, m.Spec.Zone, m.Spec.CapacityType)]) {
-			// A node without its GPUs counts as not ready (processors/customresources/gpu_processor.go).
-			out = append(out, newBin(like[groupName(m.Spec.Pool, m.Spec.Zone, m.Spec.CapacityType)].node(w, n.Name), nil))
-			continue
 		}
 		out = append(out, newBin(n, w.on[n.Name]))
 	}
@@ -161,10 +161,7 @@ func readyNode(n *corev1.Node) bool {
 }
 
 // lacksGPUs says that the node does not have an extended resource yet that nodes of its group have.
-func lacksGPUs(n *corev1.Node, g *group) bool {
-	if g == nil {
-		return false
-	}
+func (g *group) lacksGPUs(n *corev1.Node) bool {
 	for name := range g.offer.node.Status.Allocatable {
 		if have := n.Status.Allocatable[name]; strings.Contains(string(name), "/") && have.IsZero() {
 			return true
@@ -179,7 +176,7 @@ func (s *autoscaler) settle(ctx context.Context, w *world, requests []provisioni
 	var problems []error
 	failed := make(map[string][]v1alpha1.Machine)
 	for _, m := range slices.Clone(w.machines) { // those that are given back leave the list
-		name := groupName(m.Spec.Pool, m.Spec.Zone, m.Spec.CapacityType)
+		name := groupOf(&m)
 		switch {
 		case m.Status.Phase == v1alpha1.MachineFailed:
 			failed[name] = append(failed[name], m)
@@ -427,7 +424,7 @@ func (s *autoscaler) tellStatus(ctx context.Context, w *world) error {
 		ready, registered := 0, g.size-len(g.upcoming)
 		for i := range w.machines {
 			m := &w.machines[i]
-			if n := w.node(m.Name); n != nil && readyNode(n) && groupName(m.Spec.Pool, m.Spec.Zone, m.Spec.CapacityType) == g.name {
+			if n := w.node(m.Name); n != nil && readyNode(n) && groupOf(m) == g.name {
 				ready++
 			}
 		}

@@ -15,7 +15,8 @@ import (
 //	   ^                  |                       |
 //	   '--one declines, or the places are lost----'
 //
-// Edits of the engine's memory have no version here: whoever applies them numbers them. Nothing is written down by the feed: after a restart the workload is in line again, and the first plan reserves for it anew.
+// Edits of the engine's memory have no version here: whoever applies them numbers them. Nothing is written down by the feed: after a
+// restart the workload is in line again, and the first plan reserves for it anew.
 type checked struct {
 	out      *output
 	reserved map[string]*reserved // by workload

@@ -130,14 +130,18 @@ func Reason(w *engine.Waiting) string {
 
 // leaves says whether all that keeps the gang from its place is that the nodes go away before it is over: others would help.
 func leaves(w *engine.Waiting) bool {
-	return len(w.Gates) > 0 && !slices.ContainsFunc(w.Gates, func(g why.Gate) bool { return g.Cause != why.KeptByBooking || !convert.IsDeparture(g.Object) })
+	return len(w.Gates) > 0 && !slices.ContainsFunc(w.Gates, func(g why.Gate) bool { return !departs(g.Cause, g.Object) })
+}
+
+// departs says whether a gate is the departure of nodes.
+func departs(c why.Cause, object string) bool {
+	return c == why.KeptByBooking && convert.IsDeparture(object)
 }
 
 // NeedsNodes says whether only more nodes, or other nodes, help a workload that waits so.
 func (p *Pending) NeedsNodes() bool {
-	departs := func(g Gate) bool { return g.Cause == why.KeptByBooking && convert.IsDeparture(g.Object) }
 	return p.Verdict == why.Impossible || p.Verdict == why.NotFound ||
-		len(p.Gates) > 0 && !slices.ContainsFunc(p.Gates, func(g Gate) bool { return !departs(g) })
+		len(p.Gates) > 0 && !slices.ContainsFunc(p.Gates, func(g Gate) bool { return !departs(g.Cause, g.Object) })
 }
 
 // CauseReason is the cause as a reason of a condition: over-queue-limit is OverQueueLimit.
