@@ -10,8 +10,10 @@ import (
 	"github.com/berth-dev/berth/engine"
 )
 
-// With objects fixed, and evicted work waiting again, plans come to rest, and nobody is evicted twice. Where priorities are
-// not equal some in ten thousand are under timeshare, which is why that is not asked here; one in twenty thousand or so is under others.
+// With objects fixed, and evicted work waiting again, plans come to rest, and nobody is evicted more than twice. Under the
+// default policy the second time is for a workload that was evicted itself since: a borrower that starts again while the victim
+// of a preemption is on its way out gives way when that victim, which is within its queue's quota, comes back. Under strict
+// it may also be for the next head of a queue, and under timeshare for one whose turn comes later.
 func TestEvictionsComeToRest(t *testing.T) {
 	often(t, 5, func(t *rapid.T) {
 		r := anyRing(t, 4, 8, false)
@@ -44,9 +46,12 @@ func TestEvictionsComeToRest(t *testing.T) {
 			}
 			w.now = w.now.Add(time.Second) // within the time for which places are held
 		}
+		if w.again != "" && r.cfg.Policy == engine.Default {
+			t.Fatalf("%s\n%s\n%s", w.again, strings.Join(w.log, "\n"), text(t, r.snap))
+		}
 		for key, n := range w.evicted {
-			if n > 1 && (level || r.cfg.Policy != engine.TimeShare) {
-				t.Fatalf("%s was evicted %d times\n%s\n%s", key, n, strings.Join(w.log, "\n"), text(t, r.snap))
+			if n > 2 {
+				t.Fatalf("policy %s: %s was evicted %d times\n%s\n%s", r.cfg.Policy, key, n, strings.Join(w.log, "\n"), text(t, r.snap))
 			}
 		}
 	})

@@ -238,6 +238,10 @@ type world struct {
 	now     time.Time
 	evicted map[string]int
 	log     []string
+
+	turns int
+	last  map[string]int // by pod and by workload: the turn in which it was last evicted
+	again string         // who was evicted a second time for a workload that had not been evicted since the first
 }
 
 func (w *world) pod(key string) engine.Pod {
@@ -258,9 +262,15 @@ func (w *world) edit(key string, change func(*engine.Pod)) {
 
 // turn plans and carries the plan out; it reports whether anything happened.
 func (w *world) turn() bool {
+	w.turns++
 	plan := w.state.Plan(w.now)
 	w.log = append(w.log, fmt.Sprint("evicts ", victims(plan)))
 	w.state.Apply(plan.Changes...)
+	for _, e := range plan.Evictions {
+		if before := w.last[e.Pod]; before > 0 && w.last[e.For] < before && w.again == "" {
+			w.again = fmt.Sprintf("%s was evicted in turn %d and, for %s, in turn %d", e.Pod, before, e.For, w.turns)
+		}
+	}
 	for _, s := range plan.Starts {
 		w.log = append(w.log, fmt.Sprint("starts ", s.Gang, " ", s.Placements))
 		for _, x := range s.Placements {
@@ -269,6 +279,13 @@ func (w *world) turn() bool {
 	}
 	for _, e := range plan.Evictions {
 		w.evicted[e.Pod]++
+		if w.last == nil {
+			w.last = map[string]int{}
+		}
+		w.last[e.Pod] = w.turns
+		if gang := w.pod(e.Pod).Gang; gang != "" {
+			w.last[gang] = w.turns
+		}
 		w.edit(e.Pod, func(p *engine.Pod) { p.Node, p.Started, p.UID = "", time.Time{}, p.UID+"'" })
 	}
 	return len(plan.Starts)+len(plan.Evictions) > 0

@@ -54,7 +54,7 @@ func (c *claim) cuts() []*cut {
 			if z == x {
 				continue
 			}
-			if x := c.y.cutOf(z, c.dims, s.m.Quota); x != nil {
+			if x := c.y.cutOf(z, c.dims, s.m.Quota, false); x != nil {
 				out = append(out, x)
 			}
 		}

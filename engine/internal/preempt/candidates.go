@@ -218,7 +218,7 @@ type cut struct {
 	edition uint64 // of the list of candidates
 	shape   uint64 // of the topology
 	dims    []int
-	parts   []int64 // what the queue is promised of each
+	parts   []int64 // what the queue is promised of each; where that is a fair share, followed by those of all below it
 	over    []int
 
 	awaits   bool // places held for workloads of the queue were counted
@@ -235,31 +235,45 @@ type bucketGPUs struct {
 	gpus   int64
 }
 
-// cutOf returns the units of what a queue holds beyond its part of the dims, nil where it holds no more.
-func (y *Cycle) cutOf(z *cluster.Queue, dims []int, part func(*cluster.Queue, int) int64) *cut {
+// cutOf returns the units of what a queue holds beyond its part of the dims, nil where it holds no more. share says that the
+// parts are fair shares.
+func (y *Cycle) cutOf(z *cluster.Queue, dims []int, part func(*cluster.Queue, int) int64, share bool) *cut {
 	s := y.Candidates
 	v := newCover(s, z, dims, part)
 	if len(v.over) == 0 {
 		return nil
 	}
+	//mutate: cut-by-share -> false
+	v.share = share && len(z.Children) > 0
 	r := s.candidatesOf(z)
 	x := &r.cut
 	awaited := y.awaitedBelow(z, dims)
-	kept := x.edition == r.edition && x.shape == s.m.Topology.Shape && slices.Equal(x.dims, dims) && slices.Equal(x.over, v.over) && !x.awaits && len(awaited) == 0
-	for i, dim := range dims {
-		kept = kept && x.parts[i] == part(z, dim)
-	}
-	if kept {
+	var room [8]int64
+	parts := v.parts(room[:0], z)
+	if x.edition == r.edition && x.shape == s.m.Topology.Shape && slices.Equal(x.dims, dims) && slices.Equal(x.over, v.over) && !x.awaits && len(awaited) == 0 && slices.Equal(x.parts, parts) {
 		return x
 	}
-	*x = cut{awaits: len(awaited) > 0, edition: r.edition, shape: s.m.Topology.Shape, dims: append(x.dims[:0], dims...), over: v.over, parts: x.parts[:0], units: x.units[:0], buckets: x.buckets[:0]}
-	for _, dim := range dims {
-		x.parts = append(x.parts, part(z, dim))
+	*x = cut{awaits: len(awaited) > 0, edition: r.edition, shape: s.m.Topology.Shape, dims: append(x.dims[:0], dims...), over: v.over, parts: append(x.parts[:0], parts...), units: x.units[:0], buckets: x.buckets[:0]}
+	if v.share {
+		v.all = s.rankByShare(z, dims, part)
 	}
 	s.scans++
 	x.find(v, awaited, s.scans)
 	s.appraiseCut(x)
 	return x
+}
+
+// parts adds the queue's part of each of the dims, and of all queues below it where parts are fair shares.
+func (v *cover) parts(to []int64, q *cluster.Queue) []int64 {
+	for _, dim := range v.dims {
+		to = append(to, v.part(q, dim))
+	}
+	if v.share {
+		for _, c := range q.Children {
+			to = v.parts(to, c)
+		}
+	}
+	return to
 }
 
 // find lists the units: of the list of candidates, in order, what does not fit in the part beside those before. What can never be
@@ -276,7 +290,7 @@ func (x *cut) find(v *cover, awaited []awaited, pass uint64) {
 	}
 	elastic := false
 	for _, t := range v.all {
-		for len(awaited) > 0 && (awaited[0].priority > t.priority || !t.coveredUpTo(v.queue.Depth)) {
+		for len(awaited) > 0 && (awaited[0].priority > t.priority || !v.coveredBelow(t)) {
 			v.covers(awaited[0].takes, nil)
 			awaited = awaited[1:]
 		}

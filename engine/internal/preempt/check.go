@@ -55,10 +55,21 @@ func (s *Candidates) checkCut(a *cluster.Check, q *cluster.Queue) {
 	if x.edition != r.edition || x.shape != s.m.Topology.Shape || x.awaits {
 		return // it is not used again
 	}
-	part := func(_ *cluster.Queue, dim int) int64 { return x.parts[slices.Index(x.dims, dim)] }
+	parts, rest := map[*cluster.Queue][]int64{}, x.parts
+	v := &cover{s: s, queue: q, dims: x.dims, over: x.over, all: all, share: len(x.parts) > len(x.dims)}
+	v.part = func(q *cluster.Queue, dim int) int64 {
+		if parts[q] == nil {
+			parts[q], rest = rest[:len(x.dims)], rest[len(x.dims):]
+		}
+		return parts[q][slices.Index(x.dims, dim)]
+	}
+	v.parts(nil, q) // in the order in which they are kept
+	if v.share {
+		v.all = s.rankByShare(q, x.dims, v.part)
+	}
 	again := cut{}
 	s.scans++
-	again.find(&cover{s: s, queue: q, dims: x.dims, over: x.over, part: part, all: all}, nil, s.scans)
+	again.find(v, nil, s.scans)
 	s.appraiseCut(&again)
 	a.Note("queue", q.Name, "uncovered", "", bit(slices.Equal(again.units, x.units)), 1)
 	a.Note("queue", q.Name, "uncovered", "GPUs", x.gpus, again.gpus)

@@ -392,6 +392,8 @@ func (c *claim) reaches() (quota, share int) {
 		case !u.taken:
 		case u.cause == api.Shared:
 			share = max(share, u.reach)
+		case u.cause == api.Preempted:
+			share = max(share, c.sharing)
 		default:
 			quota = max(quota, u.reach)
 		}

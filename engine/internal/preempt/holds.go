@@ -52,7 +52,7 @@ func (c *claim) outbids(h *cluster.Hold) (right, bool) {
 	if g.Payer == c.q {
 		spec := c.q.Spec
 		//mutate: outbid-by-priority
-		return none, t.Priority < c.t.Priority && !(spec != nil && spec.PromoteAfter > 0 && !c.y.Now.Before(t.Created.Add(spec.PromoteAfter)))
+		return right{-1, c.sharing}, t.Priority < c.t.Priority && !(spec != nil && spec.PromoteAfter > 0 && !c.y.Now.Before(t.Created.Add(spec.PromoteAfter)))
 	}
 	if c.q == &c.y.m.Unqueued {
 		return none, false

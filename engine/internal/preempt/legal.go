@@ -34,6 +34,7 @@ type claim struct {
 	kins  []place.Kin
 
 	owed       bool       // its queue is within quota with it
+	sharing    int        // how far up its queues are within their fair share; -1: not at all
 	preempts   bool       // lower priorities of its own queue are among the units
 	gated      bool       // limits of its queue keep it out too
 	moving     bool       // its units are moved, not taken away
@@ -46,6 +47,7 @@ func (c *claim) find() {
 	s := c.y.Candidates
 	s.claims++
 	c.id = s.claims
+	c.sharing = c.sharesKept()
 	if c.q != &s.m.Unqueued {
 		c.reclaim()
 		c.share()
@@ -59,7 +61,9 @@ func (c *claim) find() {
 }
 
 // preempt: what is of a lower priority in the claimant's own queue. Who can ask its quota back from others does that
-// first: its own queue has quota for both.
+// first: its own queue has quota for both. Under timeshare a queue that is within its fair share stays within it: else the
+// claimant would be evicted in turn by those who are waiting for their share, the victim would ask for its own again, and so
+// on for ever.
 func (c *claim) preempt() {
 	c.preempts = true
 	if !c.q.Outranks(c.t.Priority) {
@@ -102,6 +106,23 @@ func (c *claim) share() {
 		}
 		reach++
 	}
+}
+
+// sharesKept is how far up the claimant's queues are within their fair shares with what they have now, and stay so when it takes
+// the place of another of its queue; -1: not at all, or there are no shares.
+func (c *claim) sharesKept() int {
+	dims, reach := c.sharedDims(), -1
+	if len(dims) == 0 || c.q == &c.y.m.Unqueued {
+		return reach
+	}
+	//mutate: share-kept
+	for x := c.q; x != nil; x = x.Parent {
+		if slices.ContainsFunc(dims, func(dim int) bool { return x.Committed(dim) > x.Fair.At(dim) }) {
+			break
+		}
+		reach++
+	}
+	return reach
 }
 
 // sharedDims lists what of the claimant's needs there are fair shares of that it may ask for; none but under timeshare.
@@ -155,7 +176,7 @@ func (s *Candidates) siblings(q *cluster.Queue) []*cluster.Queue {
 
 // uncovered takes of a queue that holds more than its part what is not covered by it.
 func (c *claim) uncovered(z *cluster.Queue, dims []int, part func(*cluster.Queue, int) int64, cause api.EvictionCause, reach int) {
-	if x := c.y.cutOf(z, dims, part); x != nil {
+	if x := c.y.cutOf(z, dims, part, cause == api.Shared); x != nil {
 		for _, u := range x.units {
 			c.takeUnit(u, cause, reach)
 		}

@@ -226,7 +226,7 @@ func TestCheckSeesStaleCandidates(t *testing.T) {
 		s, y := w.load()
 		q := s.m.Queues["borrower"]
 		s.runningBelow(q)
-		y.cutOf(q, []int{s.m.Dims.ID(gpu)}, s.m.Quota)
+		y.cutOf(q, []int{s.m.Dims.ID(gpu)}, s.m.Quota, false)
 		check := cluster.NewCheck(s.m)
 		if s.Check(check, q); len(check.Found) > 0 {
 			t.Fatalf("before it is spoiled the check finds %v", check.Found)

@@ -61,6 +61,7 @@ type running struct {
 	units    []*unit         // what of it may be evicted; what is left of a gang last
 	pods     []*cluster.Pod
 	covered  int // by the quotas of how many queues its minimum is covered: its own, the one above, and so on, without a gap
+	shared   int // the same by their fair shares, as a queue above last found it
 }
 
 // appraise works out what of the running workload may be evicted, and what of that decides its cost.
