@@ -81,7 +81,7 @@ func (c *Calendar) strictQueue(queue string) bool {
 // will: whoever chose that wants no other order, and sees by the cause who is in the way. A workload that no node is for holds nobody
 // up.
 func (c *Calendar) holdsUp(queue string, gates []why.Gate) bool {
-	//mutate: strict-holds-up
+	//mutate: strict-holds-up -> Passing(gates)
 	return Passing(gates) || c.strictQueue(queue) && slices.ContainsFunc(gates, func(g why.Gate) bool { return ofQuota(g.Cause) })
 }
 
