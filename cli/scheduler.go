@@ -86,7 +86,7 @@ given goes before the file. docs/install.md has its fields.`,
 	f.StringVar(&o.listen, "listen", "", "address on which it answers who waits for what, and whether it is well, such as :10259 (default: none)")
 	f.StringVar(&o.address, "advertise-address", os.Getenv("POD_IP"), "address at which the cluster reaches --listen, if it runs in one")
 	f.StringVar(&o.record, "record", "", "folder for the log of its decisions, read by berth replay (default: none)")
-	f.StringVar(&o.gpuMetrics, "gpu-metrics", exportersOf+"="+operatorNamespace, "where it reads how busy GPUs are, for queues with reclaimIdleAfter: exporters=NAMESPACE, several with commas between, the URL of a Prometheus, or none")
+	f.StringVar(&o.gpuMetrics, "gpu-metrics", exportersOf+"="+operatorNamespace, "where it reads which GPUs are broken, and for queues with reclaimIdleAfter how busy they are: exporters=NAMESPACE, several with commas between, the URL of a Prometheus, or none")
 	f.StringVar(&o.requests, "provisioning-requests", "none", "ask a cluster autoscaler for the nodes of each gang at once, with a ProvisioningRequest of this class: check-capacity, best-effort-atomic, the full name of another class, or none")
 	f.StringVar(&o.metricsToken, "gpu-metrics-token-file", "", "file with the bearer token for the Prometheus of --gpu-metrics (default: none)")
 	f.StringVar(&o.metricsCA, "gpu-metrics-ca-file", "", "file with the certificates that vouch for the Prometheus of --gpu-metrics (default: those of the system)")

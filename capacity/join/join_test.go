@@ -97,6 +97,21 @@ metadata: {name: block}
 spec: {provider: aws, id: cr-1, instanceType: p5en.48xlarge, gpus: {model: H200, count: 8}, instances: 4, zone: a, price: {perInstanceHour: "63.296"}}
 `
 
+// A GPU that DCGM shows to be broken while the device plugin still offers it is unhealthy, and the others of its node that nobody holds
+// are kept from new work because of it.
+func TestBrokenGPUThatIsStillOffered(t *testing.T) {
+	f := &facts.Facts{At: now}
+	f.Nodes = []*corev1.Node{node("n", 8, 8, func(n *corev1.Node) {
+		n.Annotations = map[string]string{v1alpha1.KeyUnhealthyGPUs: `[{"uuid":"GPU-7","gpu":"7","why":"Xid 79","since":"2026-11-17T05:00:00Z"}]`}
+	})}
+	f.Pods = []*corev1.Pod{holder("n", 4)}
+	r := join.Of(join.Input{Facts: f})
+	want := []string{"advertised gpu-unhealthy platform 1", "healthy gpu-unhealthy platform 3", "allocated not-measured platform 4"}
+	if diff := cmp.Diff(want, shown(t, r)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestRealCluster is a cluster of Karpenter's with one reservation: each machine is lost at another step, and one works.
 func TestRealCluster(t *testing.T) {
 	in := labelled("karpenter.k8s.aws/capacity-reservation-id", "cr-1")

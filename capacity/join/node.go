@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -215,6 +216,15 @@ func (w *world) shut(n *corev1.Node, state gpustack.NodeState) place {
 		p.cause = "node-cordoned"
 		p.said = Said{Message: "node " + n.Name + " is cordoned, and nothing else says why", Fix: "ask who cordoned the node, and uncordon it", Command: "kubectl uncordon " + n.Name, Ask: "who cordoned node " + n.Name}
 	default:
+		if broken := v1alpha1.OfferedUnhealthy(n); len(broken) > 0 && len(w.devices[n.Name]) == 0 {
+			p.cause = "gpu-unhealthy"
+			p.said = Said{
+				Message: fmt.Sprintf("DCGM shows a GPU of node %s to be broken (%s), and the device plugin still offers it: the kubelet could give it to any pod", n.Name, broken[0].Why),
+				Fix:     "drain the node and have the GPU reset or replaced",
+			}
+			p.since, _ = time.Parse(time.RFC3339, broken[0].Since)
+			return p
+		}
 		return place{}
 	}
 	for _, t := range n.Spec.Taints {
@@ -256,9 +266,23 @@ func (w *world) devicesOf(n *corev1.Node, count int) []device {
 			out[i].well = i < well
 		}
 	}
+	w.unwell(n, out)
 	w.measure(n, out)
 	w.hold(n, out, units)
 	return out
+}
+
+// unwell marks the GPUs that DCGM shows to be broken, by UUID or by index. Where the device plugin has withdrawn as many it has marked them.
+func (w *world) unwell(n *corev1.Node, out []device) {
+	for _, g := range v1alpha1.OfferedUnhealthy(n) {
+		at := slices.IndexFunc(out, func(d device) bool { return d.id == g.UUID })
+		if i, err := strconv.Atoi(g.GPU); at < 0 && err == nil && i >= 0 && i < len(out) {
+			at = i
+		}
+		if at >= 0 {
+			out[at].well = false
+		}
+	}
 }
 
 // counted is how many GPUs make up what the node offers of each resource, how many whole GPUs it offers, and how many of these it

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/podspec"
 )
@@ -35,6 +36,8 @@ func (s *Stack) faultOf(f *facts.Facts, g *Node) Fault {
 	}
 	have := Offers(g.Node, WholeGPU)
 	switch {
+	case len(v1alpha1.OfferedUnhealthy(g.Node)) > 0 && !s.byClaim(g.Node):
+		return FaultUnhealthy
 	case have >= g.Units || s.byClaim(g.Node) || offersParts(g.Node):
 		return FaultNone
 	case have > 0:

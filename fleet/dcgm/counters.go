@@ -43,7 +43,7 @@ var counters = []counter{
 	{name: "DCGM_FI_DEV_ECC_DBE_AGG_TOTAL", kind: "counter", help: "Total number of double-bit persistent ECC errors.", value: uncorrected},
 	{name: "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", kind: "counter", help: "Number of remapped rows for uncorrectable errors", value: remapped},
 	{name: "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", kind: "counter", help: "Number of remapped rows for correctable errors", value: remaps},
-	{name: "DCGM_FI_DEV_ROW_REMAP_FAILURE", kind: "gauge", help: "Whether remapping of rows has failed", value: remaps},
+	{name: "DCGM_FI_DEV_ROW_REMAP_FAILURE", kind: "gauge", help: "Whether remapping of rows has failed", value: remapFailed},
 	{name: "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", kind: "counter", help: "Total number of NVLink flow-control CRC errors.", value: links(0)},
 	{name: "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL", kind: "counter", help: "Total number of NVLink data CRC errors.", value: links(0)},
 	{name: "DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL", kind: "counter", help: "Total number of NVLink retries.", value: links(0)},
@@ -94,6 +94,14 @@ func remapped(e *entity) (string, bool) {
 // xidLabels are what the exporter says of the error beside its number.
 func xidLabels(e *entity) string {
 	return `,err_code="` + strconv.Itoa(e.Trouble.Xid) + `",err_msg="` + gpu.XidName(e.Trouble.Xid) + `"`
+}
+
+// remapFailed is 1 behind Xid 64, with which the driver reports it.
+func remapFailed(e *entity) (string, bool) {
+	if e.Trouble.Xid == 64 {
+		return "1", e.Model.Remaps()
+	}
+	return remaps(e)
 }
 
 func remaps(e *entity) (string, bool) { return "0", e.Model.Remaps() }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/kube/convert"
@@ -51,6 +52,8 @@ type devices struct {
 	attributes map[string]bool              // that claims want to agree in
 	grown      bool                         // there are more of either
 
+	hosts map[string]*corev1.Node // nodes that list GPUs as broken, by name
+
 	undone map[string]bool // keys of pods that wait for devices of which nothing is decided; others may come that will do
 	pods   map[string]bool // keys of pods to give again
 	stale  map[string]bool // names of nodes to give again
@@ -68,7 +71,7 @@ func newDevices(selects Selects, gpu string) *devices {
 		selects: selects, gpu: gpu,
 		slices: make(map[string]*resourcev1.ResourceSlice), pools: make(map[string]map[string]*resourcev1.ResourceSlice), local: make(map[string]map[string]bool), offered: make(map[string]convert.Offered), nodes: make(map[string]string),
 		claims: make(map[string]*resourcev1.ResourceClaim), classes: make(map[string]*resourcev1.DeviceClass), taints: make(map[string]*resourcev1.DeviceTaintRule), users: make(map[string]map[string]*member), extra: make(map[types.UID]string), resources: make(map[string]convert.Selection), loose: make(map[string]time.Time), holding: make(map[string]map[string]bool), met: make(map[string]meeting),
-		selections: make(map[string]convert.Selection), attributes: make(map[string]bool), undone: make(map[string]bool), pods: make(map[string]bool), stale: make(map[string]bool),
+		hosts: make(map[string]*corev1.Node), selections: make(map[string]convert.Selection), attributes: make(map[string]bool), undone: make(map[string]bool), pods: make(map[string]bool), stale: make(map[string]bool),
 	}
 }
 
@@ -297,15 +300,31 @@ func (d *devices) read(node string) {
 	clear(d.met)
 }
 
-// tainted are the slices of the node with the taints that rules put on their devices.
+// tainted are the slices of the node with the taints that rules put on their devices, and one on those that the node lists as broken.
 func (d *devices) tainted(node string) []*resourcev1.ResourceSlice {
 	var out []*resourcev1.ResourceSlice
 	for _, pool := range sortedNames(d.local[node]) {
 		for _, name := range sortedNames(d.pools[pool]) {
-			out = append(out, d.pools[pool][name])
+			out = append(out, convert.WithoutBroken(d.pools[pool][name], d.hosts[node]))
 		}
 	}
 	return d.withTaints(out)
+}
+
+// broken takes in which GPUs a node lists as broken, nil where it is gone.
+func (d *devices) broken(name string, n *corev1.Node) {
+	was := d.hosts[name]
+	lists := n != nil && n.Annotations[v1alpha1.KeyUnhealthyGPUs] != ""
+	if was == nil && !lists {
+		return
+	}
+	if d.hosts[name] = n; !lists {
+		delete(d.hosts, name)
+	}
+	same := was != nil && lists && was.Annotations[v1alpha1.KeyUnhealthyGPUs] == n.Annotations[v1alpha1.KeyUnhealthyGPUs] && was.Annotations[v1alpha1.KeyTrustedGPUs] == n.Annotations[v1alpha1.KeyTrustedGPUs]
+	if !same && len(d.local[name]) > 0 {
+		d.read(name)
+	}
 }
 
 // withTaints puts the taints of rules on the slices' devices, in place.

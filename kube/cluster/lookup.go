@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -73,6 +74,15 @@ func (f *Feed) Node(name string) *corev1.Node {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.nodes.objects[name]
+}
+
+// NodesWhere returns the nodes of which that is so, by name.
+func (f *Feed) NodesWhere(is func(*corev1.Node) bool) []*corev1.Node {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := slices.DeleteFunc(f.nodes.list(), func(n *corev1.Node) bool { return !is(n) })
+	slices.SortFunc(out, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+	return out
 }
 
 // Pods returns the pods that this scheduler places, by key.

@@ -40,6 +40,7 @@ func (f *Feed) SetNode(n *corev1.Node) {
 	}
 	f.bookings.saw(n)
 	f.nodes.objects[n.Name] = n
+	f.devices.broken(n.Name, n)
 	v := convert.Node(f.tiers.located(n), f.opts)
 	v.Version <<= VersionBits
 	if f.putNode(v) && f.whatIf == nil {
@@ -78,6 +79,7 @@ func (f *Feed) RemoveNode(n *corev1.Node) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.nodes.objects, n.Name)
+	f.devices.broken(n.Name, nil)
 	f.surveyLater()
 	f.listen.Forget(n.UID)
 	f.extended.nodeChanged(f.nodes.given[n.Name], nil)

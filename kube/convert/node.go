@@ -70,6 +70,7 @@ func Node(n *corev1.Node, o Options) engine.Node {
 		out.Model = slicedModel(n.Labels, out.Slices)
 	}
 	share(n, &out, o.GPUResource())
+	withoutBroken(n, &out, o.GPUResource())
 	return out
 }
 

@@ -21,15 +21,16 @@ import (
 	"github.com/berth-dev/berth/kube/telemetry"
 )
 
-// GPUMetrics says where the scheduler reads how busy the GPUs of pods are; the first that is given counts, and without any nothing is
-// measured. It reads only while pods run in a queue that has reclaimIdleAfter, and needs no rights in the cluster beyond its own.
+// GPUMetrics says where the scheduler reads how busy the GPUs of pods are, and which GPUs are broken; the first that is given counts, and
+// without any nothing is measured. How busy they are is read only while pods run in a queue that has reclaimIdleAfter. It needs no
+// rights in the cluster beyond its own.
 type GPUMetrics struct {
 	Prometheus *url.URL
 	// TokenFile has the bearer token that Prometheus is asked with, and CAFile the certificates that vouch for it; "": none, and those
 	// of the system. Both are read again when they change.
 	TokenFile, CAFile string
 	// Exporters are the namespaces whose pods are DCGM exporters if they have a label of one. Whoever may make pods there can have
-	// pods of the same node taken for idle.
+	// pods of the same node taken for idle, and GPUs of that node for broken.
 	Exporters []string
 	// Fleet reads the exporters of an embedded cluster, through the API server.
 	Fleet bool

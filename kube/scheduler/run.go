@@ -169,6 +169,7 @@ type scheduler struct {
 	reports *reporter
 	evicts  *evictor
 	meter   *meter
+	health  *watchman // nil: nothing tells of the health of GPUs
 
 	record *record.Writer // nil: nothing is recorded
 
@@ -202,6 +203,7 @@ func newScheduler(client kubernetes.Interface, o Options) (*scheduler, error) {
 	if s.meter, err = s.newMeter(); err != nil {
 		return nil, err
 	}
+	s.health = newWatchman(s, s.meter.source)
 	return s, nil
 }
 
@@ -224,6 +226,9 @@ func (s *scheduler) work(ctx context.Context) error {
 		if s.meter.source != nil {
 			s.meter.begin(ctx)
 			workers.Go(func() { s.meter.run(ctx) })
+		}
+		if s.health != nil {
+			workers.Go(func() { s.health.run(ctx) })
 		}
 		workers.Go(func() { s.binds.run(ctx) })
 		workers.Go(func() { s.reports.run(ctx) })

@@ -33,6 +33,19 @@ const (
 // Read implements Source. Exporters that do not answer are an error beside the readings of the others.
 func (e *Exporters) Read(ctx context.Context, nodes []string) ([]Reading, error) {
 	all := make(busiest)
+	err := e.each(ctx, nodes, Wanted, func(node string, samples []doctor.Sample) {
+		for _, s := range samples {
+			if e.On(holder(s.Labels, "namespace"), holder(s.Labels, "pod"), node) {
+				all.add(s)
+			}
+		}
+	})
+	return all.readings(), err
+}
+
+// each reads the pages of the nodes and gives take what was kept of each, one at a time and in no order. It returns an error of one that
+// does not answer.
+func (e *Exporters) each(ctx context.Context, nodes []string, keep func(string) bool, take func(node string, samples []doctor.Sample)) error {
 	var mu sync.Mutex
 	var failed error
 	var group sync.WaitGroup
@@ -41,24 +54,21 @@ func (e *Exporters) Read(ctx context.Context, nodes []string) ([]Reading, error)
 		slots <- struct{}{}
 		group.Go(func() {
 			defer func() { <-slots }()
-			samples, err := e.scrape(ctx, page)
+			samples, err := e.scrape(ctx, page, keep)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
 				failed = fmt.Errorf("exporter of node %s: %w", node, err)
+				return
 			}
-			for _, s := range samples {
-				if e.On(holder(s.Labels, "namespace"), holder(s.Labels, "pod"), node) {
-					all.add(s)
-				}
-			}
+			take(node, samples)
 		})
 	}
 	group.Wait()
-	return all.readings(), failed
+	return failed
 }
 
-func (e *Exporters) scrape(ctx context.Context, page string) ([]doctor.Sample, error) {
+func (e *Exporters) scrape(ctx context.Context, page string, keep func(string) bool) ([]doctor.Sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, scrapeFor)
 	defer cancel()
 	body, err := get(ctx, e.Client, page)
@@ -66,7 +76,7 @@ func (e *Exporters) scrape(ctx context.Context, page string) ([]doctor.Sample, e
 		return nil, err
 	}
 	defer body.Close()
-	return exposition.Read(io.LimitReader(body, maxPage), Wanted)
+	return exposition.Read(io.LimitReader(body, maxPage), keep)
 }
 
 // get is the body of an answer that is well.

@@ -27,18 +27,9 @@ const maxAnswer = 128 << 20
 
 // Read implements Source. It asks once for all nodes.
 func (p *Prometheus) Read(ctx context.Context, _ []string) ([]Reading, error) {
-	ctx, cancel := context.WithTimeout(ctx, 4*scrapeFor)
-	defer cancel()
-	at := p.URL.JoinPath("api/v1/query")
-	at.RawQuery = url.Values{"query": {query}}.Encode()
-	body, err := get(ctx, p.Client, at.String())
+	samples, err := p.ask(ctx, query)
 	if err != nil {
-		return nil, fmt.Errorf("prometheus: %w", err)
-	}
-	defer body.Close()
-	samples, err := parseVector(io.LimitReader(body, maxAnswer))
-	if err != nil {
-		return nil, fmt.Errorf("prometheus: %w", err)
+		return nil, err
 	}
 	all := make(busiest)
 	for _, s := range samples {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -121,4 +122,71 @@ func FuzzParseVector(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A GPU that is broken is told by node and UUID, whichever node the page names; parts of one GPU are one GPU; what DCGM does not know
+// is nothing. Of an exporter that does not answer nothing is known.
+func TestHealthOfExporters(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/a" {
+			http.Error(w, "down", http.StatusInternalServerError)
+			return
+		}
+		fmt.Fprint(w, `DCGM_FI_DEV_XID_ERRORS{gpu="0",UUID="GPU-0",Hostname="b",err_code="0"} 0
+DCGM_FI_DEV_XID_ERRORS{gpu="1",UUID="GPU-1",Hostname="b"} 79
+DCGM_FI_DEV_XID_ERRORS{gpu="2",UUID="GPU-2",GPU_I_ID="1"} 0
+DCGM_FI_DEV_XID_ERRORS{gpu="2",UUID="GPU-2",GPU_I_ID="2"} 94
+DCGM_FI_DEV_ECC_DBE_VOL_TOTAL{gpu="3",UUID="GPU-3"} 2
+DCGM_FI_DEV_ROW_REMAP_FAILURE{gpu="3",UUID="GPU-3"} 1
+DCGM_FI_DEV_THERMAL_VIOLATION{gpu="3",UUID="GPU-3"} 5000000000
+DCGM_FI_DEV_XID_ERRORS{gpu="4",UUID="GPU-4"} 9223372036854775794
+DCGM_FI_DEV_XID_ERRORS{gpu="5"} 79
+DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-0"} 50
+`)
+	}))
+	defer server.Close()
+	e := &Exporters{Client: server.Client(), Pages: func(nodes []string) map[string]string {
+		out := make(map[string]string)
+		for _, n := range nodes {
+			out[n] = server.URL + "/" + n
+		}
+		return out
+	}}
+	got, err := e.Health(context.Background(), []string{"a", "b"})
+	if err == nil || !strings.Contains(err.Error(), "node b: status 500") {
+		t.Errorf("error %v", err)
+	}
+	want := Health{Seen: map[string]int{"a": 4}, GPUs: []GPU{
+		{Node: "a", UUID: "GPU-0", Index: "0"},
+		{Node: "a", UUID: "GPU-1", Index: "1", Xid: 79},
+		{Node: "a", UUID: "GPU-2", Index: "2", Xid: 94},
+		{Node: "a", UUID: "GPU-3", Index: "3", Uncorrected: true, RemapFailed: true, Throttled: 5 * time.Second},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A Prometheus tells of what is broken alone, and which nodes it has metrics of.
+func TestHealthOfPrometheus(t *testing.T) {
+	answers := map[string]string{
+		askBroken: `{"metric":{"__name__":"DCGM_FI_DEV_XID_ERRORS","Hostname":"a","UUID":"GPU-1","gpu":"1"},"value":[1,"48"]}`,
+		askHot:    `{"metric":{"hostname":"a","UUID":"GPU-2","gpu":"2"},"value":[1,"45000000000"]}`,
+		askSeen:   `{"metric":{"Hostname":"a"},"value":[1,"8"]},{"metric":{"node":"b"},"value":[1,"8"]},{"metric":{},"value":[1,"8"]}`,
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, `{"status":"success","data":{"resultType":"vector","result":[%s]}}`, answers[r.URL.Query().Get("query")])
+	}))
+	defer server.Close()
+	u, err := ParseURL(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := (&Prometheus{Client: server.Client(), URL: u}).Health(context.Background(), nil)
+	want := Health{Seen: map[string]int{"a": 8, "b": 8}, GPUs: []GPU{
+		{Node: "a", UUID: "GPU-1", Index: "1", Xid: 48}, {Node: "a", UUID: "GPU-2", Index: "2", Hot: true},
+	}}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
 }

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
@@ -16,8 +17,8 @@ import (
 var gpuUnhealthyCheck = check.Check{
 	Cause: "gpu-unhealthy", Layer: check.L2, Owner: check.Platform, Stage: check.Place, Rank: 37,
 	Title:   "GPUs of the node are unhealthy",
-	Meaning: "The device plugin has found errors (XIDs) on some GPUs, and the node offers fewer than it has. Smaller pods still run there.",
-	Remedy:  "Drain the node and have its GPUs reset or replaced; the device plugin's log names the GPU and the XID.",
+	Meaning: "The device plugin has found errors (XIDs) on some GPUs, and the node offers fewer than it has: smaller pods still run there. Or DCGM shows errors on GPUs that the plugin still offers: the kubelet may give such a GPU to any pod, so Berth places no pods with GPUs on the node.",
+	Remedy:  "Drain the node and have its GPUs reset or replaced; the device plugin's log, or the node's annotation berth.dev/unhealthy-gpus, names the GPU and the error. The annotation berth.dev/trusted-gpus on the node has a GPU used in spite of it.",
 	Not:     "The missing GPUs are in use, or the request is larger than any node.",
 	Find:    gpuUnhealthy,
 }
@@ -29,10 +30,17 @@ func gpuUnhealthy(c *check.Case) []check.Finding {
 	}
 	first := gpustack.NodeNamed(c.Facts, nodes[0].Name)
 	f := check.Finding{
-		Fit: true, Probe: place.NodeProbe(nodes, func(n *corev1.Node) { gpustack.ClearState(c.Facts, n); place.Repaired(c, n) }),
-		Message: fmt.Sprintf("node %s has %s, and %d of them unhealthy", first.Name, wording.Number(first.Units, "GPU"), first.Units-gpustack.Offers(first.Node, gpustack.WholeGPU)),
+		Fit: true, Probe: place.NodeProbe(nodes, func(n *corev1.Node) {
+			gpustack.ClearState(c.Facts, n)
+			delete(n.Annotations, v1alpha1.KeyUnhealthyGPUs)
+			place.Repaired(c, n)
+		}),
+		Message: brokenWords(first),
 		Evidence: place.NodesShow(nodes, func(n *corev1.Node) []facts.Evidence {
 			out := place.GpusShown(n)
+			if listed := n.Annotations[v1alpha1.KeyUnhealthyGPUs]; listed != "" {
+				out = append(out, facts.Evidence{Field: "metadata.annotations[" + v1alpha1.KeyUnhealthyGPUs + "]", Value: listed})
+			}
 			if s := gpustack.Sickness(n); s != nil {
 				out = append(out, facts.Evidence{Field: "status.conditions[type=" + string(s.Type) + "]", Value: string(s.Status) + " " + s.Reason})
 			}
@@ -51,10 +59,22 @@ func gpuUnhealthy(c *check.Case) []check.Finding {
 	return []check.Finding{f}
 }
 
+// brokenWords say how many GPUs of the node are unhealthy, and what DCGM shows where the device plugin has noticed nothing.
+func brokenWords(n *gpustack.Node) string {
+	broken := v1alpha1.OfferedUnhealthy(n.Node)
+	if len(broken) == 0 {
+		return fmt.Sprintf("node %s has %s, and %d of them unhealthy", n.Name, wording.Number(n.Units, "GPU"), n.Units-gpustack.Offers(n.Node, gpustack.WholeGPU))
+	}
+	return fmt.Sprintf("DCGM shows %s of node %s to be broken (%s), and the device plugin still offers it: no pod with GPUs is placed on the node", wording.Number(int64(len(broken)), "GPU"), n.Name, broken[0].Why)
+}
+
 // askHealthy has the pod ask for as many GPUs as are well, to the power of two that work is usually divided by.
 func askHealthy(c *check.Case, nodes []*check.NodeFit) (edit.Edit, bool) {
 	well := int64(0)
 	for _, n := range nodes {
+		if len(v1alpha1.OfferedUnhealthy(n.Node)) > 0 {
+			continue // which of them a pod would get nobody can say
+		}
 		well = max(well, gpustack.Offers(n.Node, gpustack.WholeGPU))
 	}
 	half := int64(1)
