@@ -77,6 +77,7 @@ func (r *volcanoJobs) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Resu
 	}
 	for _, o := range objects {
 		if err := r.Create(ctx, o); err != nil && !apierrors.IsAlreadyExists(err) {
+			r.events.Event(&job, corev1.EventTypeWarning, "FailedCreate", err.Error())
 			return ctrl.Result{}, err
 		}
 	}

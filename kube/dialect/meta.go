@@ -31,6 +31,11 @@ func (r *Reader) Annotation(key string) string {
 	return r.first(func(o *metav1.ObjectMeta) string { return o.Annotations[key] })
 }
 
+// Peek is the value of the label, which does not count as read.
+func (r *Reader) Peek(key string) string {
+	return r.first(func(o *metav1.ObjectMeta) string { return o.Labels[key] })
+}
+
 // Either is the annotation, or without one the label.
 func (r *Reader) Either(key string) string {
 	label := r.Label(key)

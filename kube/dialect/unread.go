@@ -133,6 +133,11 @@ func Strays(o *unstructured.Unstructured, domains []string, own ...string) []str
 			}
 		}
 	}
+	return few(append(out, StrayKeys(o, domains, own...)...))
+}
+
+// StrayKeys are the object's labels and annotations in the domains that nobody reads; own are those that somebody does.
+func StrayKeys(o *unstructured.Unstructured, domains []string, own ...string) (out []string) {
 	for _, keys := range []map[string]string{o.GetLabels(), o.GetAnnotations()} {
 		for _, key := range slices.Sorted(maps.Keys(keys)) {
 			if Within(key, domains) && !slices.Contains(own, key) {

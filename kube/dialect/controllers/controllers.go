@@ -86,6 +86,10 @@ type Part struct {
 // all are the controllers, each in a file of its own.
 var all = []controller{jobSet, leaderWorkerSet, mpiJob, pyTorchJob, tfJob, xgBoostJob, paddleJob, jaxJob, rayCluster}
 
+// unspoken are the domains of schedulers that Berth has no dialect of: an object that asks one of them for something does not get it.
+// Keys of those that it has are read, or told of, on the object's pods.
+var unspoken = []string{"yunikorn.apache.org", "koordinator.sh"}
+
 // mostPods bounds what is counted of one object: above it, it is no gang, which is told.
 const mostPods = 1_000_000
 
@@ -129,7 +133,7 @@ func (controllers) Read(o *unstructured.Unstructured, _ dialect.World) dialect.O
 		}
 		set, unread := c.read(o)
 		set.Meta = metav1.ObjectMeta{Labels: o.GetLabels(), Annotations: o.GetAnnotations()}
-		out := dialect.Object{Value: &set, Unread: unread}
+		out := dialect.Object{Value: &set, Unread: append(unread, dialect.StrayKeys(o, unspoken)...)}
 		total := 0
 		for _, p := range set.Parts {
 			total += min(max(p.Pods, 0), mostPods+1)

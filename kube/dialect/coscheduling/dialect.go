@@ -30,6 +30,8 @@ const (
 	groupLabel    = "scheduling.x-k8s.io/pod-group"
 	oldNameLabel  = "pod-group.scheduling.sigs.k8s.io/name"
 	oldLeastLabel = "pod-group.scheduling.sigs.k8s.io/min-available"
+	// rayGangLabel is on RayClusters whose pods KubeRay has the plugins start together; any value will do.
+	rayGangLabel = "ray.io/gang-scheduling-enabled"
 )
 
 // New is the dialect of the plugins' users.
@@ -94,7 +96,13 @@ func (c coscheduling) Pod(p *dialect.Pod, w dialect.World) *dialect.Terms {
 	if quota := quotaOf(p.Namespace, w); quota != nil {
 		out.Keys[v1alpha1.KeyQueue] = quota.Queue.Name
 	}
-	out.Unread = append(r.Unread(c.Domains()), dialect.NewReader(from[1:]...).Unread(c.Domains())...)
+	above := dialect.NewReader(from[1:]...)
+	for _, key := range []string{groupLabel, oldNameLabel, oldLeastLabel} {
+		if v := p.Labels[key]; v != "" && above.Peek(key) == v { // it says again what the pod says
+			above.Ignore(key)
+		}
+	}
+	out.Unread = append(r.Unread(c.Domains()), above.Unread(c.Domains())...)
 	return out
 }
 

@@ -137,6 +137,15 @@ func TestPod(t *testing.T) {
 		"a minimum without sense":  {pod: podOf(SchedulerName, "a", says{oldNameLabel: "nginx", oldLeastLabel: "-4"}), keys: says{v1alpha1.KeyGang: "nginx", v1alpha1.KeyMin: "1"}, unread: []string{"pod-group.scheduling.sigs.k8s.io/min-available is -4: want a whole number above 0"}},
 		"labels that nobody reads": {pod: podOf(SchedulerName, "a", says{"scheduling.x-k8s.io/other": "x"}), keys: says{}, unread: []string{"scheduling.x-k8s.io/other"}},
 	}
+	again := podOf(SchedulerName, "a", says{groupLabel: "nginx"})
+	again.Owners = []dialect.Owner{{Kind: "ReplicaSet", Meta: metav1.ObjectMeta{Labels: says{groupLabel: "nginx"}}}}
+	other := podOf(SchedulerName, "a", says{groupLabel: "nginx"})
+	other.Owners = []dialect.Owner{{Kind: "ReplicaSet", Meta: metav1.ObjectMeta{Labels: says{groupLabel: "plain"}}}}
+	nginx := cases["in a PodGroup"]
+	nginx.pod = again
+	cases["whose controller says the same"] = nginx
+	nginx.pod, nginx.unread = other, []string{groupLabel}
+	cases["whose controller says another"] = nginx
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			got := New().Pod(c.pod, w)

@@ -19,7 +19,8 @@ func (coscheduling) Fields() []dialect.Field {
 		{Kind: "kind", Field: "PodGroup, ElasticQuota of scheduling.sigs.k8s.io", Is: no, Note: "the group's name until release 0.23"},
 		{Kind: "kind", Field: "AppGroup, NetworkTopology, NodeResourceTopology, SySched", Is: no, Note: "other plugins"},
 		{Kind: "behaviour", Field: "pods without a schedulerName", Is: ok, Note: "those of a PodGroup, or of a namespace with an ElasticQuota, get scheduler-plugins-scheduler by an admission policy of --dialect"},
-		{Kind: "label", Field: "keys on controllers", Is: no, Note: "the plugins read pods alone; told"},
+		{Kind: "behaviour", Field: "RayClusters with the label ray.io/gang-scheduling-enabled", Is: ok, Note: "their pods get scheduler-plugins-scheduler by an admission policy of --dialect, and start together"},
+		{Kind: "label", Field: "keys on controllers", Is: no, Note: "the plugins read pods alone; told where the pods do not have the same"},
 		{Kind: "behaviour", Field: "pods in the back of the queue go with their group", Is: ok, Note: "a gang has one turn"},
 	}
 }

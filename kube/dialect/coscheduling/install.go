@@ -17,11 +17,11 @@ var quotaDefinition string
 var policies string
 
 // Install has the project's kinds, written anew and open to fields that Berth does not know, and admission policies that give pods of
-// groups and quotas the plugins' scheduler.
+// groups and quotas, and RayClusters that ask for a gang, the plugins' scheduler.
 func (coscheduling) Install() dialect.Install {
 	return dialect.Install{
 		Definitions: []string{groupDefinition, quotaDefinition},
-		Objects:     strings.Split(policies, "\n---\n"),
+		Objects:     append(strings.Split(policies, "\n---\n"), dialect.RayPolicy("coscheduling", rayGangLabel, SchedulerName)...),
 		Hides:       []string{"scheduling.k8s.io/v1beta1", "scheduling.k8s.io/v1alpha3"},
 	}
 }

@@ -114,7 +114,7 @@ func (g *grouping) named(name string, out *dialect.Terms) {
 	} else {
 		g.Ignore(QueueLabel, oldQueueLabel, poolLabel)
 	}
-	out.Keys[v1alpha1.KeyQueue] = queue
+	out.Keys[v1alpha1.KeyQueue] = berthName(queue)
 	class := spec.PriorityClassName
 	if class == "" {
 		class = g.class(classTrain)
@@ -138,7 +138,8 @@ func (g *grouping) derived(out *dialect.Terms) {
 	case "Deployment":
 		class, top = classInference, g.itself()
 	}
-	out.Keys[v1alpha1.KeyQueue] = g.queue()
+	queue := g.queue()
+	out.Keys[v1alpha1.KeyQueue] = berthName(queue)
 	class = g.class(class)
 	g.stand(class, g.Label(preemptibilityLabel), out)
 	name := groupPrefix + top.Name + "-" + string(top.UID)
@@ -152,7 +153,7 @@ func (g *grouping) derived(out *dialect.Terms) {
 		}
 	}
 	ref := &dialect.GroupRef{Kind: PodGroups, Namespace: g.Namespace, Name: name}
-	spec := groupSpec{MinMember: int32(least), Queue: out.Keys[v1alpha1.KeyQueue], PriorityClassName: class, Preemptibility: g.Label(preemptibilityLabel), TopologyConstraint: at}
+	spec := groupSpec{MinMember: int32(least), Queue: queue, PriorityClassName: class, Preemptibility: g.Label(preemptibilityLabel), TopologyConstraint: at}
 	ref.Make = func() *unstructured.Unstructured { return makeGroup(ref, top, &spec) }
 	out.Group = ref
 }
@@ -185,7 +186,7 @@ func (g *grouping) queue() string {
 
 // class is the priority class that is named and exists, else the one given.
 func (g *grouping) class(fallback string) string {
-	for _, name := range []string{g.Label(priorityLabel), g.Spec.PriorityClassName} {
+	for _, name := range []string{g.Label(rayPriorityLabel), g.Label(priorityLabel), g.Spec.PriorityClassName} {
 		if name == "" {
 			continue
 		}
@@ -263,6 +264,22 @@ func (g *grouping) delay(text string, out *dialect.Terms) {
 	if d > 0 {
 		out.Keys[v1alpha1.KeyPreemptionDelay] = d.String()
 	}
+}
+
+// berthName is what a Queue is called as one of Berth's, which has a default itself.
+func berthName(queue string) string {
+	if queue == v1alpha1.DefaultQueue {
+		return ownDefault
+	}
+	return queue
+}
+
+// kaiName is what a queue of Berth's is called as a Queue.
+func kaiName(queue string) string {
+	if queue == ownDefault {
+		return v1alpha1.DefaultQueue
+	}
+	return queue
 }
 
 func or(a, b string) string {

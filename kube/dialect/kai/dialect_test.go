@@ -255,3 +255,30 @@ func TestInstall(t *testing.T) {
 		}
 	}
 }
+
+// Berth has a queue called default itself, which would count before KAI's.
+func TestDefaultQueue(t *testing.T) {
+	d := New()
+	if got := d.Read(dialecttest.Object(t, "{apiVersion: scheduling.run.ai/v2, kind: Queue, metadata: {name: default}}"), nil).Queue.Name; got != "kai-default" {
+		t.Errorf("it is called %s", got)
+	}
+	if got := d.Read(dialecttest.Object(t, "{apiVersion: scheduling.run.ai/v2, kind: Queue, metadata: {name: a}, spec: {parentQueue: default}}"), nil).Queue.Spec.Parent; got != "kai-default" {
+		t.Errorf("it is below %s", got)
+	}
+	got := d.Pod(podOf(SchedulerName, says{QueueLabel: "default"}, nil), world{})
+	if got.Keys[v1alpha1.KeyQueue] != "kai-default" || dialect.Text(got.Group.Make().Object, "spec", "queue") != "default" {
+		t.Errorf("a pod of it is in %s, its PodGroup in %v", got.Keys[v1alpha1.KeyQueue], got.Group.Make().Object["spec"])
+	}
+	status := d.(dialect.Reporter).QueueStatus(dialecttest.Object(t, "{}"), dialect.QueueState{Children: []string{"kai-default"}}, time.Time{})
+	if diff := cmp.Diff([]any{"default"}, status["childQueues"]); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Ray's objects have a label of their own for a priority class, which KAI takes before the others.
+func TestRayPriority(t *testing.T) {
+	ray := owner("RayCluster", says{"ray.io/priority-class-name": "build", priorityLabel: "train"}, nil)
+	if got := New().Pod(podOf(SchedulerName, nil, nil, ray), world{}); got.Priority == nil || *got.Priority != 100 || got.Keys[v1alpha1.KeyPreemptible] != "false" {
+		t.Errorf("got %+v", got)
+	}
+}

@@ -6,6 +6,7 @@ import "github.com/berth-dev/berth/kube/dialect"
 func (kai) Fields() []dialect.Field {
 	const ok, differs, no = dialect.Understood, dialect.Differs, dialect.NotYet
 	return []dialect.Field{
+		{Kind: "Queue", Field: "metadata.name", Is: differs, Note: "default is kai-default in berth queue: Berth has a queue of that name"},
 		{Kind: "Queue", Field: "spec.parentQueue", Is: ok, Note: "parent; workloads may also use a queue that has others below it"},
 		{Kind: "Queue", Field: "spec.resources.gpu.quota", Is: ok, Note: "quota in GPUs, to a thousandth of one; -1 is unlimited"},
 		{Kind: "Queue", Field: "spec.resources.cpu.quota", Is: ok, Note: "millicores"},
@@ -32,7 +33,7 @@ func (kai) Fields() []dialect.Field {
 		{Kind: "label", Field: "kai.scheduler/queue, runai/queue", Is: ok, Note: "on the topmost controller, then on the pod; else the label project; else default-queue"},
 		{Kind: "label", Field: "kai.scheduler/subgroup-name", Is: ok},
 		{Kind: "label", Field: "kai.scheduler/preemptibility", Is: ok},
-		{Kind: "label", Field: "priorityClassName", Is: ok},
+		{Kind: "label", Field: "priorityClassName", Is: ok, Note: "before it, ray.io/priority-class-name on Ray's objects"},
 		{Kind: "label", Field: "kai.scheduler/node-pool", Is: no, Note: "shards"},
 		{Kind: "label", Field: "user", Is: no, Note: "berth.dev/user, which an admission policy guards"},
 		{Kind: "annotation", Field: "pod-group-name", Is: ok, Note: "the pod waits until the PodGroup exists"},
@@ -49,6 +50,7 @@ func (kai) Fields() []dialect.Field {
 		{Kind: "behaviour", Field: "a PodGroup per Job, StatefulSet or pod; one per pod of a Deployment", Is: ok, Note: "Berth makes them, for kubectl get podgroups; minMember 1 unless a key says more"},
 		{Kind: "behaviour", Field: "Deployments have class inference, others train", Is: ok},
 		{Kind: "behaviour", Field: "Ray, Kubeflow, JobSet and LeaderWorkerSet groups", Is: differs, Note: "the object says what starts together: docs/operators.md; one PodGroup per object"},
+		{Kind: "behaviour", Field: "RayClusters that name a queue", Is: ok, Note: "their pods get kai-scheduler by an admission policy of --dialect, as KubeRay's operator does it where it is told to"},
 		{Kind: "behaviour", Field: "Spark groups", Is: no, Note: "their pods are taken one by one unless they name a PodGroup"},
 		{Kind: "behaviour", Field: "pods that name Berth and have keys of the project", Is: ok, Note: "read like those that name its scheduler"},
 	}

@@ -25,6 +25,7 @@ const (
 	projectLabel         = "project"
 	poolLabel            = "kai.scheduler/node-pool"
 	priorityLabel        = "priorityClassName"
+	rayPriorityLabel     = "ray.io/priority-class-name" // on Ray's objects, before the other (podgrouper/plugins/ray/ray_grouper.go)
 	preemptibilityLabel  = "kai.scheduler/preemptibility"
 	minMember            = "kai.scheduler/batch-min-member"
 	minMemberStateful    = "kai.scheduler/min-member"
@@ -35,6 +36,7 @@ const (
 	segmentRequired      = "kai.scheduler/segment-topology-required-placement"
 	preemptionDelay      = "kai.scheduler/preemption-delay"
 	defaultQueue         = "default-queue"
+	ownDefault           = "kai-default" // what a Queue default is called here
 	groupPrefix          = "pg-"
 	classTrain           = "train"
 	classInference       = "inference"

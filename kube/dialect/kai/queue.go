@@ -49,8 +49,8 @@ const (
 func readQueue(o *unstructured.Unstructured) dialect.Object {
 	var spec queueSpec
 	out := dialect.Object{Unread: dialect.Take(dialect.Value(o.Object, "spec"), "spec", &spec)}
-	q := &v1alpha1.BerthQueue{ObjectMeta: metav1.ObjectMeta{Name: o.GetName()}}
-	q.Spec.Parent, q.Spec.Priority, q.Spec.Weight = spec.ParentQueue, defaultPriority, 1
+	q := &v1alpha1.BerthQueue{ObjectMeta: metav1.ObjectMeta{Name: berthName(o.GetName())}}
+	q.Spec.Parent, q.Spec.Priority, q.Spec.Weight = berthName(spec.ParentQueue), defaultPriority, 1
 	if spec.Priority != nil {
 		q.Spec.Priority = *spec.Priority
 	}

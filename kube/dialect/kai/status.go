@@ -76,7 +76,7 @@ func (kai) QueueStatus(o *unstructured.Unstructured, s dialect.QueueState, at ti
 	if len(s.Children) > 0 {
 		list := make([]any, len(s.Children))
 		for i, name := range s.Children {
-			list[i] = name
+			list[i] = kaiName(name)
 		}
 		out["childQueues"] = list
 	}

@@ -25,6 +25,7 @@ const (
 	jobQueueKey  = "volcano.sh/queue-name"
 	taskKey      = "volcano.sh/task-spec"
 	preemptable  = "volcano.sh/preemptable"
+	rayPriority  = "ray.io/priority-class-name" // of Ray's objects, which KubeRay writes into their PodGroup
 
 	defaultQueue = "default"
 	groupPrefix  = "podgroup-"
@@ -157,6 +158,10 @@ func (g *grouping) derived(out *dialect.Terms) {
 	}
 	ref := &dialect.GroupRef{Kind: PodGroups, Namespace: g.Namespace, Name: name}
 	class := g.Spec.PriorityClassName
+	if ray := g.Label(rayPriority); ray != "" {
+		class = ray
+		g.priority(ray, out)
+	}
 	ref.Make = func() *unstructured.Unstructured { return makeGroup(ref, top, least, queue, class) }
 	out.Group = ref
 }

@@ -124,10 +124,18 @@ weight: 1
 		"guaranteed more than it": {spec: "{guarantee: {resource: {cpu: 8}}, capability: {cpu: 4}}", want: "resources:\n- lend: \"0\"\n  limit: \"4\"\n  name: cpu\n  quota: \"4\"\nweight: 1\n", unread: []string{"spec.deserved.cpu (above the capability, which counts)"}},
 		"fields without effect": {
 			spec: "{weight: 1, reclaimable: false, dequeueStrategy: fifo, type: x, affinity: {nodeGroupAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [a]}}, guarantee: {nodes: 2}}",
-			want: "weight: 1\n",
+			want: "queueingStrategy: StrictFIFO\nweight: 1\n",
 			unread: []string{
 				"spec.affinity", "spec.guarantee.nodes", "spec.type", "spec.reclaimable (what its workloads hold beyond what it deserves can be reclaimed)",
-				"spec.dequeueStrategy (a workload that finds no place does not hold up those behind it)",
+			},
+		},
+		"device classes": {
+			spec: "{capability: {cpu: 4, deviceclass/gpu.example.com: 8, cores.deviceclass/part.example.com: 800}, guarantee: {resource: {memory.deviceclass/part.example.com: 1Gi}}}",
+			want: "resources:\n- limit: \"4\"\n  name: cpu\nweight: 1\n",
+			unread: []string{
+				"spec.capability.cores.deviceclass/part.example.com (devices of claims are not counted by class)",
+				"spec.capability.deviceclass/gpu.example.com (devices of claims are not counted by class)",
+				"spec.guarantee.resource.memory.deviceclass/part.example.com (devices of claims are not counted by class)",
 			},
 		},
 		"hostile": {
@@ -345,7 +353,11 @@ func TestDefaultQueue(t *testing.T) {
 // What is installed reads without a field that has no effect.
 func TestInstall(t *testing.T) {
 	for _, text := range New().Install().Objects {
-		if got := New().Read(dialecttest.Object(t, text), nil); len(got.Unread) > 0 || got.Problem != "" || got.Queue == nil {
+		o := dialecttest.Object(t, text)
+		if o.GetKind() != "Queue" {
+			continue
+		}
+		if got := New().Read(o, nil); len(got.Unread) > 0 || got.Problem != "" || got.Queue == nil {
 			t.Errorf("%s: %v %s", text, got.Unread, got.Problem)
 		}
 	}

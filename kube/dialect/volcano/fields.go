@@ -14,7 +14,8 @@ func (volcano) Fields() []dialect.Field {
 		{Kind: "Queue", Field: "spec.parent", Is: ok, Note: "without one, below root where a Queue root exists; workloads may also use a queue that has others below it"},
 		{Kind: "Queue", Field: "spec.priority", Is: ok, Note: "what is over goes to queues of higher priority first"},
 		{Kind: "Queue", Field: "spec.reclaimable", Is: differs, Note: "true; false has no effect, and is told"},
-		{Kind: "Queue", Field: "spec.dequeueStrategy", Is: differs, Note: "traverse; fifo has no effect, and is told"},
+		{Kind: "Queue", Field: "spec.dequeueStrategy", Is: ok, Note: "traverse; fifo: a workload that waits for quota or for room holds up those behind it"},
+		{Kind: "Queue", Field: "deviceclass/*, cores.deviceclass/*, memory.deviceclass/* in amounts", Is: no, Note: "told: devices of claims are not counted by class"},
 		{Kind: "Queue", Field: "spec.affinity, spec.extendClusters, spec.type", Is: no},
 		{Kind: "Queue", Field: "volcano.sh/hierarchy, volcano.sh/hierarchy-weights", Is: differs, Note: "root/a or root/a/b with whole weights: the queue is below one that the path implies, hierarchy-a; deeper paths are told, and spec.parent counts before them"},
 		{Kind: "Queue", Field: "status", Is: differs, Note: "state Open, allocated, running and pending; queues are not closed"},
@@ -38,6 +39,8 @@ func (volcano) Fields() []dialect.Field {
 		{Kind: "annotation, label", Field: "volcano.sh/preemptable", Is: differs, Note: "without it a pod can be preempted"},
 		{Kind: "annotation, label", Field: "volcano.sh/* otherwise", Is: no, Note: "told; among them cooldown-time, revocable-zone, jdb-min-available, sla-waiting-time, numa-topology-policy, vgpu-*"},
 		{Kind: "behaviour", Field: "pods that name Berth and have keys of the project", Is: ok, Note: "read like those that name its scheduler"},
+		{Kind: "label", Field: "ray.io/priority-class-name", Is: ok, Note: "on Ray's objects: priority of their pods, where the class exists"},
+		{Kind: "behaviour", Field: "RayClusters with the label volcano.sh/queue-name", Is: differs, Note: "their pods get the scheduler volcano by an admission policy of --dialect, as KubeRay's operator does it where it is told to; the labels for the network topology are told"},
 		{Kind: "behaviour", Field: "a PodGroup for pods that name none", Is: ok, Note: "Berth makes it, for kubectl get podgroups, with minMember 1 unless the controller says more"},
 	}
 }

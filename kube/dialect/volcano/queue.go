@@ -50,7 +50,13 @@ func readQueue(o *unstructured.Unstructured, w dialect.World) dialect.Object {
 		out.Unread = append(out.Unread, "spec.reclaimable (what its workloads hold beyond what it deserves can be reclaimed)")
 	}
 	if spec.DequeueStrategy == "fifo" {
-		out.Unread = append(out.Unread, "spec.dequeueStrategy (a workload that finds no place does not hold up those behind it)")
+		q.Spec.QueueingStrategy = v1alpha1.StrictFIFO
+	}
+	for _, a := range []struct {
+		field string
+		of    dialect.Amounts
+	}{{"spec.capability", spec.Capability}, {"spec.deserved", spec.Deserved}, {"spec.guarantee.resource", spec.Guarantee.Resource}} {
+		out.Unread = append(out.Unread, dropClasses(a.field, a.of)...)
 	}
 	names, problem := dialect.Named(spec.Capability, spec.Deserved, spec.Guarantee.Resource)
 	out.Problem = problem
@@ -67,6 +73,22 @@ func readQueue(o *unstructured.Unstructured, w dialect.World) dialect.Object {
 		descend(path, o.GetAnnotations()[hierarchyWeights], &spec, &out, w)
 	}
 	return out
+}
+
+// deviceClass is in the names by which Volcano's plugin capacity counts devices of claims: deviceclass/gpu.nvidia.com, and
+// cores.deviceclass/NAME and memory.deviceclass/NAME for parts of them.
+const deviceClass = "deviceclass/"
+
+// dropClasses takes the amounts of device classes away, and says which there were: nothing that pods request has such a name, so a limit
+// under it would hold for nobody.
+func dropClasses(field string, amounts dialect.Amounts) (unread []string) {
+	for _, name := range slices.Sorted(maps.Keys(amounts)) {
+		if strings.HasPrefix(name, deviceClass) || strings.Contains(name, "."+deviceClass) {
+			unread = append(unread, fmt.Sprintf("%s.%s (devices of claims are not counted by class)", field, name))
+			delete(amounts, name)
+		}
+	}
+	return unread
 }
 
 // The annotations by which Volcano's plugin drf has queues in a tree.

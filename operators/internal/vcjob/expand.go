@@ -362,6 +362,12 @@ func (x *expansion) hosts(t *batch.TaskSpec) []string {
 	return out
 }
 
+// arguments are those of the plugins that this expander acts on.
+var arguments = map[string][]string{
+	"env": nil, "svc": {"inject-hosts-env", "publish-not-ready-addresses", "disable-network-policy"}, "ssh": {"ssh-key-file-path"},
+	"pytorch": {"master", "worker", "port"}, "mpi": {"master", "worker", "port"},
+}
+
 // untold are fields that this expander does not act on.
 func (x *expansion) untold() (out []string) {
 	s := &x.job.Spec
@@ -370,8 +376,19 @@ func (x *expansion) untold() (out []string) {
 			out = append(out, "spec.plugins."+name)
 		}
 	}
+	for _, name := range sorted(s.Plugins) {
+		for _, a := range s.Plugins[name] {
+			key, _, _ := strings.Cut(strings.TrimLeft(a, "-"), "=")
+			if of, ok := arguments[name]; ok && !slices.Contains(of, key) {
+				out = append(out, "spec.plugins."+name+" --"+key)
+			}
+		}
+	}
 	if len(s.Volumes) > 0 {
 		out = append(out, "spec.volumes")
+	}
+	if s.TTLSecondsAfterFinished != nil {
+		out = append(out, "spec.ttlSecondsAfterFinished")
 	}
 	if s.RunningEstimate != nil {
 		out = append(out, "spec.runningEstimate")
@@ -379,6 +396,9 @@ func (x *expansion) untold() (out []string) {
 	for i := range s.Tasks {
 		if s.Tasks[i].TopologyPolicy != "" && s.Tasks[i].TopologyPolicy != batch.None {
 			out = append(out, fmt.Sprintf("spec.tasks[%d].topologyPolicy", i))
+		}
+		if s.Tasks[i].MaxRetry != 0 {
+			out = append(out, fmt.Sprintf("spec.tasks[%d].maxRetry (spec.maxRetry counts)", i))
 		}
 		out = append(out, unacted(s.Tasks[i].Policies, fmt.Sprintf("spec.tasks[%d].policies", i))...)
 	}

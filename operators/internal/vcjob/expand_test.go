@@ -182,3 +182,17 @@ func TestStages(t *testing.T) {
 		t.Errorf("%+v", g)
 	}
 }
+
+// TestUntold names every field that is set and that nobody here acts on.
+func TestUntold(t *testing.T) {
+	j := read(t, strings.Replace(two, "replicas: 1,", "replicas: 1, maxRetry: 2,", 1)+
+		"ttlSecondsAfterFinished: 600\nplugins: {pytorch: [--master=master, --wait-master-enabled=true], svc: [--inject-hosts-env=false], ray: []}\n")
+	p, err := Expand(j, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "spec.plugins.ray, spec.plugins.pytorch --wait-master-enabled, spec.ttlSecondsAfterFinished, spec.tasks[0].maxRetry (spec.maxRetry counts)"
+	if got := strings.Join(p.Untold, ", "); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
