@@ -18,7 +18,7 @@ import (
 // Simulated pods run no Ray. So probes and init containers that ask it are not put into pods, and the dashboard, which KubeRay asks
 // what has become of a job or of Serve's applications, is simulated (raydashboard.go).
 var kubeRay = operator{
-	name: "ray",
+	name: "ray", secrets: true, // its clusters may have a token
 	files: files{
 		crds:     []string{"config/crd/bases/ray.io_rayclusters.yaml", "config/crd/bases/ray.io_rayjobs.yaml", "config/crd/bases/ray.io_rayservices.yaml"},
 		roles:    []string{"config/rbac/role.yaml"},

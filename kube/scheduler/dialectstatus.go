@@ -64,14 +64,14 @@ func (s *scheduler) writeGroup(ctx context.Context, g *cluster.ForeignGroup, not
 		}
 		return
 	}
+	r, ok := g.Dialect.(dialect.Reporter)
+	if !ok {
+		return // it is somebody else's, and has events
+	}
 	if g.Alone {
 		status := dialect.StatusOf(g.Object)
 		dialect.Tell(status, g.Unread, g.Problem, time.Now())
 		s.patchForeign(ctx, g.Kind, g.Object, status, note)
-		return
-	}
-	r, ok := g.Dialect.(dialect.Reporter)
-	if !ok {
 		return
 	}
 	if d, ok := g.Dialect.(dialect.Deactivator); ok {
