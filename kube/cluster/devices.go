@@ -96,6 +96,9 @@ func (d *devices) leave(m *member) {
 // claimsOf are the pod's claims; the one that stands for its extended resources, if there is one, comes last and has no name.
 func (d *devices) claimsOf(m *member) (claims []convert.PodClaim, missing []string) {
 	claims, missing = convert.ResourceClaims(m.pod)
+	if Expected(m.pod) {
+		missing = absentTemplates(m.pod)
+	}
 	if key := d.extra[m.pod.UID]; key != "" {
 		claims = append(claims, convert.PodClaim{Key: key})
 	}
@@ -529,7 +532,7 @@ func (f *Feed) claimDevices(m *member, v *engine.Pod) (missing []string) {
 					missing = append(missing, fmt.Sprintf("resource claim %s is in use by %d pods, as many as can be", key, len(c.Status.ReservedFor)))
 				}
 			}
-		case m.waiting():
+		case m.waiting() || Expected(m.pod):
 			first, shared := d.firstOf(m, key)
 			if first == m || !shared {
 				asked.Add(named.Name, c, func(name string) *resourcev1.DeviceClass { return d.classes[name] })
@@ -571,6 +574,10 @@ func (f *Feed) claimDevices(m *member, v *engine.Pod) (missing []string) {
 		whole, of := d.gpusAsked(&asked)
 		gpus += max(0, whole-counted)
 		parts += of
+	}
+	if Expected(m.pod) && m.bound() { // its Job is let in: its GPUs are counted, and which they are its pods will say
+		whole, of := d.gpusAsked(&asked)
+		gpus, parts, asked = gpus+whole, parts+of, convert.Asked{}
 	}
 	if len(asked.Claims.Requests) > 0 {
 		v.Claims = &asked.Claims

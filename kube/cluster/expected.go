@@ -216,6 +216,7 @@ func (f *Feed) unexpect(key string) {
 		return
 	}
 	f.leave(known)
+	f.devices.dropClaims(known.raw)
 	f.out.drop(engine.KindPod, key, f.out.pods.next())
 }
 
@@ -227,7 +228,7 @@ func expectedKey(j *batchv1.Job, rank string) string {
 	return j.Namespace + "/" + j.Name + expectedMark + rank
 }
 
-// podsToCome are the pods that the Job will have, where they are ours. Claims that are made with a pod are not there yet, and left out.
+// podsToCome are the pods that the Job will have, where they are ours. Volumes that are made with a pod are not there yet, and left out.
 func (f *Feed) podsToCome(j *batchv1.Job) []*corev1.Pod {
 	template := &j.Spec.Template
 	name := template.Spec.SchedulerName
@@ -250,7 +251,8 @@ func (f *Feed) podsToCome(j *batchv1.Job) []*corev1.Pod {
 		p.Namespace, p.Name, p.UID = j.Namespace, j.Name+expectedMark+rank, j.UID+types.UID(expectedMark+rank)
 		p.ResourceVersion, p.CreationTimestamp = j.ResourceVersion, j.CreationTimestamp
 		p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(j, batchv1.SchemeGroupVersion.WithKind("Job"))}
-		p.Spec.SchedulerName, p.Spec.ResourceClaims = name, nil
+		p.Spec.SchedulerName = name
+		f.claimsToCome(j, p)
 		p.Spec.Volumes = slices.DeleteFunc(slices.Clone(p.Spec.Volumes), func(v corev1.Volume) bool { return v.Ephemeral != nil })
 		if n, ok := f.foreign.classes[p.Spec.PriorityClassName]; ok && p.Spec.Priority == nil {
 			p.Spec.Priority = &n

@@ -45,6 +45,7 @@ type Feed struct {
 	tiers      *tiers
 	made       *made
 	expected   *expected
+	templates  *templates
 	checked    *checked
 	whatIf     *whatIf // of a Model; nil: this is the live scheduler's
 }
@@ -97,6 +98,7 @@ func New(o Options) *Feed {
 	f.tiers = &tiers{levels: o.Levels}
 	f.made = newMade()
 	f.expected = newExpected()
+	f.templates = newTemplates()
 	f.checked = newChecked(f.out)
 	f.tenancy = newTenancy(o.Listener)
 	f.gangs = newGangs(f.out, f.members, f.owners, f.tenancy)

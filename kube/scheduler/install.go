@@ -93,7 +93,7 @@ var clusterRules = []rbacv1.PolicyRule{
 	{APIGroups: []string{""}, Resources: []string{"namespaces", "nodes", "pods", "services", "persistentvolumeclaims", "persistentvolumes"}, Verbs: []string{"list", "watch"}},
 	{APIGroups: []string{""}, Resources: []string{"nodes", "pods"}, Verbs: []string{"get"}},
 	{APIGroups: []string{"storage.k8s.io"}, Resources: []string{"storageclasses", "csinodes", "csidrivers", "csistoragecapacities"}, Verbs: []string{"list", "watch"}},
-	{APIGroups: []string{"resource.k8s.io"}, Resources: []string{"deviceclasses", "devicetaintrules", "resourceslices", "resourceclaims"}, Verbs: []string{"list", "watch"}},
+	{APIGroups: []string{"resource.k8s.io"}, Resources: []string{"deviceclasses", "devicetaintrules", "resourceslices", "resourceclaims", "resourceclaimtemplates"}, Verbs: []string{"list", "watch"}},
 	{APIGroups: []string{"resource.k8s.io"}, Resources: []string{"resourceclaims"}, Verbs: []string{"get"}},
 	{APIGroups: []string{"resource.k8s.io"}, Resources: []string{"resourceclaims", "resourceclaims/status"}, Verbs: []string{"update"}},
 	{APIGroups: []string{"resource.k8s.io"}, Resources: []string{"resourceclaims/binding"}, Verbs: []string{"update", "patch"}}, // what the API server asks for when the status says a device

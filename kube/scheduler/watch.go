@@ -65,6 +65,7 @@ func (s *scheduler) watch(ctx context.Context) (stop func(), err error) {
 		add(all.Resource().V1().DeviceClasses().Informer(), handler(f.SetDeviceClass, f.RemoveDeviceClass), false)
 		add(all.Resource().V1().ResourceSlices().Informer(), handler(f.SetSlice, f.RemoveSlice), false)
 		add(all.Resource().V1().ResourceClaims().Informer(), handler(f.SetResourceClaim, f.RemoveResourceClaim), false)
+		add(all.Resource().V1().ResourceClaimTemplates().Informer(), handler(f.SetClaimTemplate, f.RemoveClaimTemplate), false)
 	}
 	if taints {
 		add(all.Resource().V1().DeviceTaintRules().Informer(), handler(f.SetTaintRule, f.RemoveTaintRule), false)
