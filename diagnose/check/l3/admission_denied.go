@@ -21,10 +21,13 @@ var admissionDeniedCheck = check.Check{
 
 func admissionDenied(c *check.Case) []check.Finding {
 	r := life.Denial(c)
-	if r != nil && !life.Wanted(c) {
+	what := "the pod"
+	switch {
+	case r != nil && c.Exists:
+		what = "a claim that is made for pod " + c.Pod.Name
+	case r != nil && !life.Wanted(c):
 		return nil
 	}
-	what := "the pod"
 	if r == nil {
 		if r = life.NotBound(c, life.ByWebhook, life.ByPolicy); r == nil {
 			return nil
@@ -54,9 +57,12 @@ func admissionDenied(c *check.Case) []check.Finding {
 	case life.ByRights:
 		f.Owner = check.Platform
 		f.Message = fmt.Sprintf("%s has no right to create the pods of %s: %s", r.Name, facts.RefTo(c.Owner()), said)
+		if c.Exists {
+			f.Message = fmt.Sprintf("%s has no right to create %s: %s", r.Name, what, said)
+		}
 		f.Advice = "Give the controller's service account the right that it lacks."
 	case life.ByOther:
-		f.Message = "the API server refuses the pod: " + said
+		f.Message = fmt.Sprintf("the API server refuses %s: %s", what, said)
 	default:
 		return nil
 	}

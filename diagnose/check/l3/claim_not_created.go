@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -38,17 +39,41 @@ func claimNotCreated(c *check.Case) []check.Finding {
 			name := *claim.ResourceClaimTemplateName
 			missing := claimMissing(c, i, "resourceClaimTemplateName", "ResourceClaimTemplate", "resourceclaimtemplates", name)
 			if len(missing) == 0 && claimLate(c, claim) {
-				missing = []check.Finding{{
-					Owner:    check.Platform,
-					Message:  fmt.Sprintf("no claim has been made for %s of pod %s from template %s, which exists, for %s", claim.Name, c.Pod.Name, name, wording.Minutes(c.Age())),
-					Evidence: append([]facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: "status.resourceClaimStatuses", Value: "without " + claim.Name}}, claimSaid(c)...),
-					Advice:   "Look at the resource claim controller in kube-controller-manager.",
-				}}
+				missing = claimUnmade(c, claim, name)
 			}
 			out = append(out, missing...)
 		}
 	}
 	return out
+}
+
+// claimUnmade says that nobody has made the claim from its template, and why where the API server refused it. Whoever refused it by
+// a rule of his own has a check of his own.
+func claimUnmade(c *check.Case, claim *corev1.PodResourceClaim, template string) []check.Finding {
+	f := check.Finding{
+		Owner:    check.Platform,
+		Message:  fmt.Sprintf("no claim has been made for %s of pod %s from template %s, which exists, for %s", claim.Name, c.Pod.Name, template, wording.Minutes(c.Age())),
+		Evidence: append([]facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: "status.resourceClaimStatuses", Value: "without " + claim.Name}}, claimSaid(c)...),
+		Advice:   "Look at the resource claim controller in kube-controller-manager.",
+	}
+	r := life.Denial(c)
+	switch {
+	case r == nil:
+	case r.By == life.ByValidation:
+		f.Owner = check.User
+		f.Message = fmt.Sprintf("template %s makes no claim for %s of pod %s, because the API server does not take it: %s", template, claim.Name, c.Pod.Name, wording.Shortened(wording.OneLine(r.Text), 300))
+		f.Evidence = append(f.Evidence, facts.Evidence{Object: "resourceclaimtemplate/" + c.Pod.Namespace + "/" + template, Field: "spec.spec", Value: wording.Shortened(wording.OneLine(r.Text), 200)})
+		f.Advice = "Change the template, or the namespace, as the message says; claims are made again by themselves."
+	case r.By == life.ByQuota && slices.ContainsFunc(c.ResourceQuotas, func(q *corev1.ResourceQuota) bool {
+		return q.Namespace == c.Pod.Namespace && q.Name == r.Name && (refusesStill(q, r) || c.WasEdited(q))
+	}):
+		return nil
+	case r.By == life.ByWebhook, r.By == life.ByPolicy, r.By == life.ByBrokenWebhook, r.By == life.ByRights, r.By == life.ByOther:
+		return nil
+	default:
+		f.Message = fmt.Sprintf("no claim is made for %s of pod %s from template %s: %s", claim.Name, c.Pod.Name, template, wording.Shortened(wording.OneLine(r.Text), 300))
+	}
+	return []check.Finding{f}
 }
 
 // claimMissing says that the named template or claim is not in the namespace.
@@ -72,6 +97,9 @@ func claimMissing(c *check.Case, i int, field, kind, resource, name string) []ch
 		}
 	}
 	if slices.Contains(have, name) {
+		if kind == "ResourceClaim" {
+			return claimGoes(c, i, name)
+		}
 		return nil
 	}
 	f := check.Finding{
@@ -87,9 +115,37 @@ func claimMissing(c *check.Case, i int, field, kind, resource, name string) []ch
 	return []check.Finding{f}
 }
 
+// claimGoes is about a claim that somebody has deleted, and that stays only as long as others use it: no pod is started with it.
+func claimGoes(c *check.Case, i int, name string) []check.Finding {
+	for _, o := range c.ResourceClaims {
+		if o.Namespace != c.Pod.Namespace || o.Name != name || o.DeletionTimestamp == nil {
+			continue
+		}
+		f := check.Finding{
+			Message: fmt.Sprintf("ResourceClaim %s, which the pod names, is being deleted since %s, and no new pod may use it", name, wording.Minutes(c.Now.Sub(o.DeletionTimestamp.Time))),
+			Evidence: []facts.Evidence{
+				{Object: facts.RefTo(o).In(), Field: "metadata.deletionTimestamp", Value: o.DeletionTimestamp.UTC().Format(time.RFC3339)},
+				{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.resourceClaims[%d].resourceClaimName", i), Value: name},
+			},
+			Advice: "Make the claim anew once it has gone, or name another one.",
+		}
+		var users []string
+		for _, r := range o.Status.ReservedFor {
+			if r.UID != c.Pod.UID {
+				users = append(users, r.Resource+"/"+r.Name)
+			}
+		}
+		if len(users) > 0 {
+			f.Message += "; it stays as long as it is used by " + wording.AtMost(3, users)
+		}
+		return []check.Finding{f}
+	}
+	return nil
+}
+
 // claimLate says whether the pod should have got its claim by now.
 func claimLate(c *check.Case, claim *corev1.PodResourceClaim) bool {
-	return c.Exists && c.Age() > life.Patience && !slices.ContainsFunc(c.Pod.Status.ResourceClaimStatuses, func(s corev1.PodResourceClaimStatus) bool { return s.Name == claim.Name })
+	return c.Exists && c.Age() > life.Patience && life.LacksClaim(c.Pod, claim)
 }
 
 // claimSaid is what the controller that makes claims said of the pod.

@@ -5,8 +5,10 @@ import (
 	"math"
 	"strconv"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
@@ -19,7 +21,7 @@ import (
 var limitRangeCheck = check.Check{
 	Cause: "limit-range", Layer: check.L3, Owner: check.User, Stage: check.Create, Rank: 6,
 	Title:   "A LimitRange of the namespace does not allow it",
-	Meaning: "The API server refuses to create the pod, because one container, or the pod, asks for more, or less, than a LimitRange of the namespace lets a single one have.",
+	Meaning: "The API server refuses to create the pod, or a claim that is made with it, because one container, the pod, or the claim asks for more, or less, than a LimitRange of the namespace lets a single one have.",
 	Remedy:  "Ask for what the LimitRange allows, or have it changed.",
 	Not:     "The quota is used up: a LimitRange is about one pod, whatever others use.",
 	Find:    limitRange,
@@ -47,6 +49,8 @@ func limitRange(c *check.Case) []check.Finding {
 				}
 			case corev1.LimitTypePod:
 				out = append(out, b.crossed(nil, "the pod", podspec.TotalRequests(p), podspec.TotalLimits(p))...)
+			case corev1.LimitTypePersistentVolumeClaim:
+				out = append(out, b.ofClaims()...)
 			}
 		}
 	}
@@ -76,6 +80,7 @@ func (b *bounds) crossed(at *life.Container, who string, requests, limits corev1
 			}
 			f := b.finding("max", name, most, fmt.Sprintf("allows at most %s %s per %s, and %s asks for %s", &most, name, b.Type, who, &asked))
 			f.Edits = append(b.lower(at, name, most), b.moved("max", "raise", name, most, asked))
+			b.before(&f, name, func(q resource.Quantity) bool { return q.Cmp(most) > 0 })
 			out = append(out, f)
 		case !limited:
 			f := b.finding("max", name, most, fmt.Sprintf("allows at most %s %s per %s, and %s sets no limit", &most, name, b.Type, who))
@@ -94,6 +99,7 @@ func (b *bounds) crossed(at *life.Container, who string, requests, limits corev1
 		case request.Cmp(least) < 0:
 			f := b.finding("min", name, least, fmt.Sprintf("wants at least %s %s per %s, and %s requests %s", &least, name, b.Type, who, &request))
 			f.Edits = append(b.lower(at, name, least), b.moved("min", "lower", name, least, request))
+			b.before(&f, name, func(q resource.Quantity) bool { return q.Cmp(least) < 0 })
 			out = append(out, f)
 		}
 	}
@@ -107,6 +113,74 @@ func (b *bounds) crossed(at *life.Container, who string, requests, limits corev1
 		}
 	}
 	return out
+}
+
+// ofClaims is about claims of volumes that a StatefulSet has to make before its next pod, and that are larger or smaller than one
+// may be. Claims that exist were let in.
+func (b *bounds) ofClaims() (out []check.Finding) {
+	s, ok := b.c.Owner().(*appsv1.StatefulSet)
+	if !ok {
+		return nil
+	}
+	for i := range s.Spec.VolumeClaimTemplates {
+		t := &s.Spec.VolumeClaimTemplates[i]
+		ask, asked := t.Spec.Resources.Requests[corev1.ResourceStorage]
+		if !asked || !b.lacksClaim(s, t.Name) {
+			continue
+		}
+		most, least := b.Max[corev1.ResourceStorage], b.Min[corev1.ResourceStorage]
+		var f check.Finding
+		switch {
+		case !most.IsZero() && ask.Cmp(most) > 0:
+			f = b.finding("max", corev1.ResourceStorage, most, fmt.Sprintf("allows claims of at most %s, and claim template %s of %s asks for %s", &most, t.Name, facts.RefTo(s), &ask))
+			f.Edits = []edit.Edit{b.moved("max", "raise", corev1.ResourceStorage, most, ask)}
+		case ask.Cmp(least) < 0:
+			f = b.finding("min", corev1.ResourceStorage, least, fmt.Sprintf("wants claims of at least %s, and claim template %s of %s asks for %s", &least, t.Name, facts.RefTo(s), &ask))
+			f.Edits = []edit.Edit{b.moved("min", "lower", corev1.ResourceStorage, least, ask)}
+		default:
+			continue
+		}
+		f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(s).In(), Field: fmt.Sprintf("spec.volumeClaimTemplates[%q].spec.resources.requests[%q]", t.Name, corev1.ResourceStorage), Value: ask.String()})
+		f.Advice = "Ask for a size that the LimitRange allows, or have it changed. Claim templates cannot be edited: the StatefulSet has to be made anew."
+		out = append(out, f)
+	}
+	return out
+}
+
+// lacksClaim says whether a pod that the StatefulSet wants has no claim of that template yet.
+func (b *bounds) lacksClaim(s *appsv1.StatefulSet, template string) bool {
+	first := 0
+	if s.Spec.Ordinals != nil {
+		first = int(s.Spec.Ordinals.Start)
+	}
+	for i := range int(ptr.Deref(s.Spec.Replicas, 1)) {
+		if place.Named(b.c.PersistentVolumeClaims, s.Namespace, fmt.Sprintf("%s-%s-%d", template, s.Name, first+i)) == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// before is a pod of the namespace that runs with more, or less, than the item allows now: it was let in by another one. What has changed
+// since is the LimitRange, and whoever has it has to act.
+func (b *bounds) before(f *check.Finding, name corev1.ResourceName, crosses func(resource.Quantity) bool) {
+	for _, p := range b.c.Pods {
+		if p.Namespace != b.l.Namespace || p.Spec.NodeName == "" || facts.Ended(p) || b.Type != corev1.LimitTypeContainer {
+			continue
+		}
+		for _, k := range life.ContainersOf(p) {
+			has, ok := k.Resources.Limits[name]
+			if !ok {
+				has, ok = k.Resources.Requests[name]
+			}
+			if ok && crosses(has) {
+				f.Owner = check.Scheduler
+				f.Message += fmt.Sprintf("; pod %s, which runs, was let in with %s, so that the LimitRange has changed since", p.Name, &has)
+				f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(p).In(), Field: fmt.Sprintf("spec.containers[%q].resources[%q]", k.Name, name), Value: has.String()})
+				return
+			}
+		}
+	}
 }
 
 func (b *bounds) finding(field string, name corev1.ResourceName, value resource.Quantity, said string) check.Finding {

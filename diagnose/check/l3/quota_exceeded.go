@@ -35,11 +35,11 @@ var quotaExceededCheck = check.Check{
 }
 
 func quotaExceeded(c *check.Case) []check.Finding {
+	if !c.Sees("resourcequotas", c.Pod.Namespace) && (c.Exists || life.Wanted(c)) {
+		return quotaSaid(c)
+	}
 	if !life.Wanted(c) {
 		return quotaOfObjects(c)
-	}
-	if !c.Sees("resourcequotas", c.Pod.Namespace) {
-		return quotaSaid(c)
 	}
 	var out []check.Finding
 	p := place.AsCreated(c)
@@ -59,37 +59,98 @@ func quotaExceeded(c *check.Case) []check.Finding {
 	if out = quotaOfClaims(c); len(out) > 0 {
 		return out
 	}
+	if out = quotaWanted(c, p); len(out) > 0 {
+		return out
+	}
 	return quotaOfObjects(c)
 }
 
-// overKey is how the API server says by how much a quota would be exceeded.
-var overKey = regexp.MustCompile(`requested: ([^=,\s]+)=([^,\s]+).*?, limited: `)
+// scope is how the API server writes a scope that some quota has to have: "{PriorityClass In [system-node-critical]}".
+var scope = regexp.MustCompile(`\{(\w+) (\w+) \[([^\]]*)\]\}`)
+
+// quotaWanted is about a cluster that lets certain pods, as a rule those of a high priority, only into namespaces that have a quota
+// for them, and this one has none.
+func quotaWanted(c *check.Case, p *corev1.Pod) []check.Finding {
+	r := life.DeniedBy(c, life.ByQuota)
+	if r == nil || r.Name != "" {
+		return nil
+	}
+	var scopes []corev1.ScopedResourceSelectorRequirement
+	for _, m := range scope.FindAllStringSubmatch(r.Text, -1) {
+		s := corev1.ScopedResourceSelectorRequirement{ScopeName: corev1.ResourceQuotaScope(m[1]), Operator: corev1.ScopeSelectorOperator(m[2]), Values: strings.Fields(m[3])}
+		if !inScope(p, s) {
+			return nil // the pod is another one by now
+		}
+		scopes = append(scopes, s)
+	}
+	for _, q := range c.ResourceQuotas {
+		if q.Namespace == p.Namespace && len(scopes) > 0 && q.Spec.ScopeSelector != nil && quotaCounts(q, p) {
+			return nil
+		}
+	}
+	f := check.Finding{
+		Message:  fmt.Sprintf("namespace %s has no quota that lets such a pod in: the cluster wants one with the scope %s", p.Namespace, wording.OneLine(r.Text)),
+		Evidence: []facts.Evidence{r.Evidence},
+		Advice:   "Give the pod another priority class, or have a ResourceQuota with that scope made in the namespace.",
+	}
+	byClass := slices.ContainsFunc(scopes, func(s corev1.ScopedResourceSelectorRequirement) bool {
+		return s.ScopeName == corev1.ResourceQuotaScopePriorityClass
+	})
+	if p.Spec.PriorityClassName == "" || !byClass {
+		return []check.Finding{f}
+	}
+	f.Message = fmt.Sprintf("namespace %s has no quota for pods of priority class %s, and the cluster lets them in only where there is one", p.Namespace, p.Spec.PriorityClassName)
+	f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: "spec.priorityClassName", Value: p.Spec.PriorityClassName})
+	f.Edits = []edit.Edit{quotaFor(c, p, scopes), {
+		Side: edit.Workload, Cost: edit.CostConsent, Text: fmt.Sprintf("take priority class %s away", p.Spec.PriorityClassName),
+		Ops: []edit.Op{{Op: "remove", Path: edit.Pointer("spec", "priorityClassName")}}, Assumes: "the work can do with the usual priority",
+	}}
+	return []check.Finding{f}
+}
+
+// quotaFor makes a quota for as many pods of these scopes as the work wants.
+func quotaFor(c *check.Case, p *corev1.Pod, scopes []corev1.ScopedResourceSelectorRequirement) edit.Edit {
+	hard := corev1.ResourceList{corev1.ResourcePods: *resource.NewQuantity(int64(podsToCome(c)), resource.DecimalSI)}
+	q := &corev1.ResourceQuota{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ResourceQuota"}, ObjectMeta: metav1.ObjectMeta{Name: p.Spec.PriorityClassName, Namespace: p.Namespace},
+		Spec:   corev1.ResourceQuotaSpec{Hard: hard, ScopeSelector: &corev1.ScopeSelector{MatchExpressions: scopes}},
+		Status: corev1.ResourceQuotaStatus{Hard: hard, Used: corev1.ResourceList{corev1.ResourcePods: resource.Quantity{}}},
+	}
+	e := edit.Edit{Side: edit.Cluster, Cost: edit.CostConsent, Set: []facts.Object{q}, Text: fmt.Sprintf("make a quota for %s of priority class %s in namespace %s", wording.Pods(podsToCome(c)), p.Spec.PriorityClassName, p.Namespace)}
+	b, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "ResourceQuota", "metadata": map[string]string{"name": q.Name, "namespace": q.Namespace}, "spec": q.Spec})
+	if err == nil {
+		e.Command = fmt.Sprintf("echo '%s' | kubectl create -f -", b)
+	}
+	return e
+}
 
 // quotaOfObjects is about objects between the target and its pods that a quota refuses: Jobs of a CronJob, by their number, and
-// claims of a StatefulSet, by their size or their storage class. What pods count for is counted, not read.
+// claims of a StatefulSet, by their size or their storage class; and about claims of devices and volumes that are made for a pod. What pods
+// count for is counted, not read.
 func quotaOfObjects(c *check.Case) []check.Finding {
 	r := life.DeniedBy(c, life.ByQuota)
 	if r == nil {
 		return nil
 	}
-	m := overKey.FindStringSubmatch(r.Value)
+	key, ask, ok := refusedKey(r)
 	for _, q := range c.ResourceQuotas {
-		if m == nil || q.Namespace != c.Pod.Namespace || q.Name != r.Name {
+		if _, ofPods := quotaAsk(c.Pod, string(key)); !ok || ofPods && !c.Exists || q.Namespace != c.Pod.Namespace || q.Name != r.Name || !refusesStill(q, r) {
 			continue
 		}
-		key := corev1.ResourceName(m[1])
-		ask, err := resource.ParseQuantity(m[2])
-		hard, counted := q.Status.Hard[key]
-		used := q.Status.Used[key]
+		hard, used := q.Status.Hard[key], q.Status.Used[key]
 		wanted := used.DeepCopy()
-		wanted.Add(ask)
-		if _, ofPods := quotaAsk(c.Pod, m[1]); err != nil || !counted || ofPods || wanted.Cmp(hard) <= 0 {
-			continue
+		what := fmt.Sprintf("%s needs %s more to make its pods", facts.RefTo(c.Top), &ask)
+		if c.Exists {
+			what = fmt.Sprintf("a claim that is made for pod %s needs %s more", c.Pod.Name, &ask)
+			for range c.Like - 1 {
+				wanted.Add(ask)
+			}
 		}
+		wanted.Add(ask)
 		raised := q.DeepCopy()
 		raised.Spec.Hard[key], raised.Status.Hard[key] = wanted, wanted
 		return []check.Finding{{
-			Message:  fmt.Sprintf("quota %s of namespace %s allows %s %s, %s are used, and %s needs %s more to make its pods", q.Name, q.Namespace, &hard, key, &used, facts.RefTo(c.Top), &ask),
+			Message:  fmt.Sprintf("quota %s of namespace %s allows %s %s, %s are used, and %s", q.Name, q.Namespace, &hard, key, &used, what),
 			Evidence: []facts.Evidence{{Object: facts.RefTo(q).In(), Field: fmt.Sprintf("status.hard[%q]", key), Value: hard.String()}, r.Evidence},
 			Edits: []edit.Edit{{
 				Side: edit.Cluster, Text: fmt.Sprintf("raise %s of quota %s from %s to %s", key, q.Name, &hard, &wanted), Set: []facts.Object{raised}, Cost: edit.CostWait,

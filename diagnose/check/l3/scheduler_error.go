@@ -2,6 +2,7 @@ package l3
 
 import (
 	"fmt"
+	"regexp"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -25,6 +26,9 @@ var schedulerErrorCheck = check.Check{
 // (DynamicResources.PodGroupPostFilter). It says that there is a reason, and not which.
 const refusedBeforeDevices = `error in "DynamicResources" PodGroupPostFilter plugins: not found`
 
+// ofClaims are errors of the plugins that wait for volumes and devices: why those do not come is the cause, where it is known.
+var ofClaims = regexp.MustCompile(`plugin "?(?:VolumeBinding|DynamicResources)\b`)
+
 func schedulerError(c *check.Case) []check.Finding {
 	if c.State != facts.Pending || life.NotBound(c, life.ByBrokenWebhook, life.ByWebhook, life.ByPolicy) != nil {
 		return nil // or it says whose error it is
@@ -32,6 +36,7 @@ func schedulerError(c *check.Case) []check.Finding {
 	for _, s := range c.Pod.Status.Conditions {
 		if s.Type == corev1.PodScheduled && s.Status == corev1.ConditionFalse && s.Reason == corev1.PodReasonSchedulerError && s.Message != refusedBeforeDevices {
 			return []check.Finding{{
+				Last:     ofClaims.MatchString(s.Message),
 				Message:  fmt.Sprintf("scheduler %s failed at pod %s: %s", c.Pod.Spec.SchedulerName, c.Pod.Name, wording.Shortened(wording.OneLine(s.Message), 400)),
 				Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: "status.conditions[PodScheduled]", Value: s.Reason + ": " + s.Message}},
 			}}

@@ -278,7 +278,7 @@ func noClaim(c *check.Case, v *place.PodVolume) *check.Finding {
 		if !c.Exists || c.Age() < life.Patience {
 			return nil // made with the pod, or right after it
 		}
-		return &check.Finding{Owner: check.Platform, Message: fmt.Sprintf("claim %s, which is made for the pod, does not exist", v.Name)}
+		return unmadeClaim(c, v)
 	}
 	f := &check.Finding{Owner: check.User, Message: fmt.Sprintf("claim %s does not exist in namespace %s", v.Name, c.Pod.Namespace),
 		Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.volumes[%d].persistentVolumeClaim.claimName", v.Index), Value: v.Name}},
@@ -290,6 +290,34 @@ func noClaim(c *check.Case, v *place.PodVolume) *check.Finding {
 		}
 	}
 	slices.SortFunc(f.Edits, func(a, b edit.Edit) int { return strings.Compare(a.Text, b.Text) })
+	return f
+}
+
+// unmadeClaim words a claim that nobody has made for the pod, with what the API server said where it refused it; whoever refused it by a
+// rule of his own has a check of his own.
+func unmadeClaim(c *check.Case, v *place.PodVolume) *check.Finding {
+	f := &check.Finding{Owner: check.Platform, Message: fmt.Sprintf("claim %s, which is made for the pod, does not exist", v.Name), Advice: "Look at the ephemeral volume controller in kube-controller-manager."}
+	r := life.Denial(c)
+	if r == nil {
+		for _, e := range c.EventsOf(c.Pod, "FailedBinding") {
+			f.Message += ": " + wording.Shortened(wording.OneLine(e.Message), 300)
+			f.Evidence = append(f.Evidence, life.Shown(e))
+			f.Advice = ""
+			break
+		}
+		return f
+	}
+	switch {
+	case r.By == life.ByQuota && claimRefused(c, r):
+		return nil
+	case r.By == life.ByWebhook, r.By == life.ByPolicy, r.By == life.ByBrokenWebhook, r.By == life.ByRights, r.By == life.ByOther:
+		return nil
+	case r.By == life.ByLimitRange, r.By == life.ByValidation:
+		f.Owner = check.User
+	}
+	f.Message = fmt.Sprintf("claim %s, which is made for the pod, is refused: %s", v.Name, wording.Shortened(wording.OneLine(r.Text), 300))
+	f.Evidence = append(f.Evidence, r.Evidence)
+	f.Advice = "Change the claim in the pod's volume as the message says, or have the rule changed."
 	return f
 }
 

@@ -55,14 +55,15 @@ var refusers = []struct {
 	{ByPodSecurity, regexp.MustCompile(`violates PodSecurity "([^"]*)": (?s:(.*))`)},
 	{ByQuota, regexp.MustCompile(`(?:exceeded|failed) quota: ([^,: ]+)[,:] (?s:(.*))`)},
 	{ByQuota, regexp.MustCompile(`status unknown for quota: ([^,: ]+), (?s:(.*))`)},
-	{ByLimitRange, regexp.MustCompile(`()((?:(?:maximum|minimum) \S+ usage per (?:Container|Pod) is|\S+ max limit to request ratio per (?:Container|Pod) is)(?s:.*))`)},
+	{ByQuota, regexp.MustCompile(`insufficient quota to match these scopes: ()(?s:(.*))`)}, // of no quota: there is none
+	{ByLimitRange, regexp.MustCompile(`()((?:(?:maximum|minimum) \S+ usage per (?:Container|Pod|PersistentVolumeClaim) is|\S+ max limit to request ratio per (?:Container|Pod) is)(?s:.*))`)},
 	{ByPriorityClass, regexp.MustCompile(`no PriorityClass with name (\S+) was found()`)},
 	{ByRuntimeClass, regexp.MustCompile(`pod rejected: RuntimeClass "([^"]*)" not found()`)},
 	{ByServiceAccount, regexp.MustCompile(`error looking up service account [^/ ]+/([^: ]+): (?s:(.*))`)},
 	{ByNamespace, regexp.MustCompile(`unable to create new content in namespace (\S+) because it is being terminated()`)},
 	{ByRights, regexp.MustCompile(`is forbidden: User "([^"]*)" (cannot (?s:.*))`)},
-	{ByValidation, regexp.MustCompile(`(?i:\bpod )"[^"]*" is invalid: ()(?s:(.*))`)},
-	{ByOther, regexp.MustCompile(`(?i:\bpods? )"[^"]*" is forbidden: ()(?s:(.*))`)},
+	{ByValidation, regexp.MustCompile(`(?i:\bpod |\bresourceclaim\.resource\.k8s\.io |\bpersistentvolumeclaim )"[^"]*" is invalid: ()(?s:(.*))`)},
+	{ByOther, regexp.MustCompile(`(?i:\bpods? |\bresourceclaims\.resource\.k8s\.io |\bpersistentvolumeclaims )"[^"]*" is forbidden: ()(?s:(.*))`)},
 }
 
 var policyBinding = regexp.MustCompile(`ValidatingAdmissionPolicy '[^']*' with binding '([^']*)'`)
@@ -91,8 +92,12 @@ func ReadRefusal(message string) (Refusal, bool) {
 const lateness = 5 * time.Second
 
 // Denial is the last refusal to create a pod like the one of the case, nil where there was none, the pod exists, or
-// its owner has made others since. It holds after edits too: who goes by it has to look at what it names.
+// its owner has made others since. Of a pod that exists and waits for claims that are made for it, it is the last refusal to create
+// one of those. It holds after edits too: who goes by it has to look at what it names.
 func Denial(c *check.Case) *Refusal {
+	if c.State == facts.Pending {
+		return claimDenial(c)
+	}
 	if c.State != facts.Absent {
 		return nil
 	}
@@ -123,6 +128,41 @@ func Denial(c *check.Case) *Refusal {
 		return nil
 	}
 	return last
+}
+
+// claimDenial is the last refusal to create a claim that is made for the pod: of devices from a template, or of an ephemeral volume.
+// Claims that the pod has got by now are not among them: while one is missing, the controller that makes them tries again and again.
+func claimDenial(c *check.Case) *Refusal {
+	var reasons []string
+	if slices.ContainsFunc(c.Pod.Spec.ResourceClaims, func(k corev1.PodResourceClaim) bool { return LacksClaim(c.Pod, &k) }) {
+		reasons = append(reasons, "FailedResourceClaimCreation")
+	}
+	if slices.ContainsFunc(c.Pod.Spec.Volumes, func(v corev1.Volume) bool { return lacksVolume(c.Facts, c.Pod, &v) }) {
+		reasons = append(reasons, "FailedBinding")
+	}
+	var last *Refusal
+	if len(reasons) == 0 {
+		return nil
+	}
+	for _, e := range c.EventsOf(c.Pod, reasons...) {
+		if r, ok := ReadRefusal(e.Message); ok && (last == nil || facts.EventTime(e).After(last.At)) {
+			r.At, r.Evidence = facts.EventTime(e), Shown(e)
+			last = &r
+		}
+	}
+	return last
+}
+
+// lacksVolume says whether the volume's claim is made for the pod, and was not.
+func lacksVolume(f *facts.Facts, p *corev1.Pod, v *corev1.Volume) bool {
+	return v.Ephemeral != nil && !slices.ContainsFunc(f.PersistentVolumeClaims, func(k *corev1.PersistentVolumeClaim) bool {
+		return k.Namespace == p.Namespace && k.Name == p.Name+"-"+v.Name
+	})
+}
+
+// LacksClaim says whether the claim is to be made from a template, and was not.
+func LacksClaim(p *corev1.Pod, k *corev1.PodResourceClaim) bool {
+	return k.ResourceClaimTemplateName != nil && !slices.ContainsFunc(p.Status.ResourceClaimStatuses, func(s corev1.PodResourceClaimStatus) bool { return s.Name == k.Name })
 }
 
 // Failures are the conditions with which an owner says that it cannot make pods.
