@@ -10,7 +10,11 @@ import (
 // foreignLacks is 1 for an object of another project's kind that has a pod template and has made nothing yet, neither
 // pods nor what makes them: how many it will make is its operator's to say, and one stands for them.
 func (f *Facts) foreignLacks(o *unstructured.Unstructured) int {
-	if _, yes := Suspended(o); yes || len(f.Children(o)) > 0 || o.GetDeletionTimestamp() != nil || foreignOver(o) {
+	made := slices.ContainsFunc(f.Children(o), func(child Object) bool { // what is about pods that others make is not made in their place
+		k := KindOfObject(child).Kind
+		return k != "Workload" && k != "PodGroup"
+	})
+	if _, yes := Suspended(o); yes || made || o.GetDeletionTimestamp() != nil || foreignOver(o) {
 		return 0
 	}
 	if path, _ := foreignTemplate(o); path == "" {

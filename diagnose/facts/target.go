@@ -229,8 +229,24 @@ func (f *Facts) PodsMadeBy(o Object) []*corev1.Pod {
 	}
 	for _, child := range f.current(o) {
 		out = append(out, f.PodsMadeBy(child)...)
+		for _, below := range f.ledBy(child) {
+			out = append(out, f.PodsMadeBy(below)...)
+		}
 	}
 	slices.SortFunc(out, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// ledBy are the objects that are owned by a pod and make others: the StatefulSet of a LeaderWorkerSet's workers is its leader's.
+func (f *Facts) ledBy(o Object) (out []Object) {
+	if _, ok := o.(*corev1.Pod); !ok {
+		return nil
+	}
+	for _, child := range f.Children(o) {
+		if TemplateOf(child) != nil {
+			out = append(out, child)
+		}
+	}
 	return out
 }
 
@@ -264,7 +280,11 @@ func (f *Facts) PodOwners(o Object) []Object {
 	out := []Object{o}
 	for _, child := range f.current(o) {
 		switch KindOfObject(child).Kind {
-		case "Pod", "Workload", "PodGroup": // the last two are about pods that others make
+		case "Pod":
+			for _, below := range f.ledBy(child) {
+				out = append(out, f.PodOwners(below)...)
+			}
+		case "Workload", "PodGroup": // these are about pods that others make
 		default:
 			out = append(out, f.PodOwners(child)...)
 		}

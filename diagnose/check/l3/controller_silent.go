@@ -32,6 +32,9 @@ func controllerSilent(c *check.Case) []check.Finding {
 	if c.State != facts.Absent || c.Like < 1 && !untouched || c.Now.Sub(m.GetCreationTimestamp().Time) < facts.SilentAfter || c.Edited() || life.Denial(c) != nil || !c.Sees("events", m.GetNamespace()) {
 		return nil
 	}
+	if w, _ := deafWebhook(c); w != nil || foreign && len(c.Children(u)) > 0 {
+		return nil // nobody could make them, or its controller has begun
+	}
 	if j, ok := m.(*batchv1.Job); ok && (j.Status.Failed > 0 || ptr.Deref(j.Status.Terminating, 0) > 0) {
 		return nil // it waits before it tries again
 	}

@@ -27,13 +27,13 @@ var webhookDownCheck = check.Check{
 
 func webhookDown(c *check.Case) []check.Finding {
 	r := life.DeniedBy(c, life.ByBrokenWebhook)
-	if r != nil && !life.Wanted(c) {
+	if r != nil && !c.Exists && !life.Wanted(c) {
 		return nil
 	}
 	stops := ""
 	if r == nil {
 		if r = life.NotBound(c, life.ByBrokenWebhook); r == nil {
-			return nil
+			return unheard(c)
 		}
 		stops = "; until it does the pod cannot be bound to a node"
 	}
@@ -70,6 +70,22 @@ func webhookDown(c *check.Case) []check.Finding {
 		f.Message += fmt.Sprintf("; it blocks pods of %s too", wording.AtMost(3, others))
 	}
 	return []check.Finding{f}
+}
+
+// unheard is about pods that nobody has made and nobody says why, while a webhook that has to be asked about them has no server.
+func unheard(c *check.Case) []check.Finding {
+	w, d := deafWebhook(c)
+	if w == nil {
+		return nil
+	}
+	return []check.Finding{{
+		Message: fmt.Sprintf("%s has made no pods for long, and the API server has to ask a webhook about them that cannot answer: %s", facts.RefTo(c.Owner()), deafness(w, d)),
+		Evidence: []facts.Evidence{
+			{Object: facts.RefTo(w.in).In(), Field: fmt.Sprintf("webhooks[%q].clientConfig", w.name), Value: w.server()},
+			{Object: facts.RefTo(d).In(), Field: "status.availableReplicas", Value: fmt.Sprint(d.Status.AvailableReplicas)},
+		},
+		Edits: startServer(d),
+	}}
 }
 
 // servesWebhook is the Deployment behind the webhook's service: the one in its namespace whose name is most like the service's.
