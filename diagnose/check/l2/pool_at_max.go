@@ -59,7 +59,8 @@ func poolAtMax(c *check.Case) []check.Finding {
 }
 
 // poolMaxWords are the cluster autoscaler's words for groups, and a cluster, that may not grow.
-var poolMaxWords = []string{"max node group size reached", "max total nodes in cluster reached", "max cluster limit reached"}
+// Those of the cluster name the resource between them: "max cluster nvidia.com/gpu limit reached".
+var poolMaxWords = []string{"max node group size reached", "max total nodes in cluster reached", "max cluster "}
 
 func groupAtMax(c *check.Case, s *supply.AutoscalerSource) check.Finding {
 	n := len(supply.AutoscalerNodes(c, s))
@@ -154,6 +155,9 @@ func poolAtMaxSaid(c *check.Case) []check.Finding {
 }
 
 func poolAtMaxText(w *clusterautoscaler.Message) string {
+	if what, ok := w.ClusterLimit(); ok {
+		return fmt.Sprintf("the cluster autoscaler makes no node for the pod: the cluster has as much %s as it may have", what)
+	}
 	if w.Refused(poolMaxWords[1:]...) > 0 {
 		return "the cluster autoscaler makes no node for the pod: the cluster has as many nodes as it may have"
 	}

@@ -18,7 +18,7 @@ import (
 var gpuTaintNotToleratedCheck = check.Check{
 	Cause: "gpu-taint-not-tolerated", Layer: check.L3, Owner: check.User, Stage: check.Place, Rank: 12,
 	Title:   "The pod does not tolerate the taint of the GPU nodes",
-	Meaning: "GPU nodes carry a taint that keeps work without GPUs off them. The pod asks for GPUs and lacks the toleration.",
+	Meaning: "GPU nodes carry a taint that keeps work without GPUs off them, or work that does not expect them to be taken back (spot machines) or to have another architecture. The pod asks for GPUs and lacks the toleration.",
 	Remedy:  "Add the toleration to the workload.",
 	Not:     "There are no GPUs.",
 	Find:    gpuTaint,
@@ -50,8 +50,16 @@ func gpuTaint(c *check.Case) []check.Finding {
 		}
 	}
 	out.Fit = true
-	out.Message = fmt.Sprintf("%s with the taint %s, which marks what the pod asks for, and the pod does not tolerate it", nodesHave(nodes), strings.Join(texts, " or "))
+	out.Message = fmt.Sprintf("%s with the taint %s, which marks %s, and the pod does not tolerate it", nodesHave(nodes), strings.Join(texts, " or "), marked(sets[0].taints))
 	return []check.Finding{out}
+}
+
+// marked is what taints that the pod's owner may tolerate stand for.
+func marked(taints []corev1.Taint) string {
+	if place.TermsOf(taints) != "" {
+		return "machines that work has to be made for"
+	}
+	return "what the pod asks for"
 }
 
 // taintSet is what a pod has to tolerate to have some nodes.
@@ -71,6 +79,9 @@ func taintSets(c *check.Case, f *check.Fit, open bool) []*taintSet {
 		taints := n.Untolerated()
 		if len(taints) == 0 || slices.ContainsFunc(taints, func(t corev1.Taint) bool { return !place.MayTolerate(c, t) }) {
 			continue
+		}
+		if open && place.TermsOf(taints) != "" {
+			continue // the pod waits for the nodes that are open to it
 		}
 		only := place.OnlyTaintsToTolerate(c, n)
 		if open && (!only || len(n.Short) > 0) || n.Spec.Unschedulable && !only {
@@ -114,9 +125,9 @@ func gpuTaintAsSaid(c *check.Case) []check.Finding {
 		return nil
 	}
 	for _, t := range s.Taints() {
-		if place.KindOfTaint(c.Facts, t) == place.TaintOfHardware {
+		if k := place.KindOfTaint(c.Facts, t); k == place.TaintOfHardware || k == place.TaintOfTerms {
 			return []check.Finding{{
-				Message:  fmt.Sprintf("nodes have the taint %s=%s, which marks what the pod asks for, and the pod does not tolerate it", t.Key, t.Value),
+				Message:  fmt.Sprintf("nodes have the taint %s=%s, which marks %s, and the pod does not tolerate it", t.Key, t.Value, marked([]corev1.Taint{t})),
 				Evidence: place.SaidEvidence(c), Advice: "Add the toleration to the workload. It could not be tried: the nodes cannot be seen.",
 			}}
 		}

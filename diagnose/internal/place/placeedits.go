@@ -39,7 +39,10 @@ func Toleration(c *check.Case, taints ...corev1.Taint) edit.Edit {
 		}
 		list = append(list, tol)
 	}
-	e := edit.Edit{Side: edit.Workload, Cost: edit.CostWord, Text: "add a toleration for " + strings.Join(texts, " and ")}
+	e := edit.Edit{Side: edit.Workload, Cost: edit.CostWord, Text: "add a toleration for " + strings.Join(texts, " and "), Assumes: TermsOf(taints)}
+	if e.Assumes != "" {
+		e.Cost = edit.CostConsent
+	}
 	if len(Written(c).Spec.Tolerations) == 0 {
 		e.Ops = []edit.Op{{Op: "add", Path: "/spec/tolerations", Value: slices.Concat(ownTolerations(c), list)}}
 		return e

@@ -1,6 +1,7 @@
 package place
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ const (
 	TaintOfState    taintKind = iota // the node is not to be used now: tolerating it lands work on a broken node
 	TaintOfRole                      // the control plane's own nodes
 	TaintOfHardware                  // keeps work that needs no device off nodes that have them: who needs one tolerates it
+	TaintOfTerms                     // keeps work off that does not know the node's terms: it may be taken back, or has another architecture
 	taintOfTeam                      // keeps the node for somebody
 	taintOfOther
 )
@@ -29,14 +31,22 @@ var (
 	stateHomes = regexp.MustCompile(`^(node\.kubernetes\.io|node\.cloudprovider\.kubernetes\.io|readiness\.k8s\.io|karpenter\.sh|node\.cilium\.io|.*\.csi\..*)/`)
 	deviceKeys = regexp.MustCompile(`^(nvidia\.com|amd\.com|habana\.ai|gpu\.intel\.com|intel\.com/gpu|google\.com/tpu|aws\.amazon\.com/neuron|furiosa\.ai|k8s\.amazonaws\.com/accelerator|cloud\.google\.com/gke-accelerator)`)
 	DeviceWord = regexp.MustCompile(`(?i)(^|[^a-z])(gpus?|nvidia|cuda|accelerators?|tpus?|mig|[abhltv]\d{2,3}s?|gb?\d{3})([^a-z]|$)`)
-	teamWord   = regexp.MustCompile(`(?i)(^|[^a-z])(teams?|tenants?|owner|owned-by|dedicated|dedicated-to|reserved|reserved-for|projects?|departments?|orgs?|organization|customers?|groups?|squad|user|namespace|cost-?center|lab|for)([^a-z]|$)`)
+	// terms are the words of taints with which clouds mark machines that they may take back, and of another architecture.
+	spotWord = regexp.MustCompile(`(?i)(^|[^a-z])(spot|preemptible|interruptible|low-?priority)([^a-z]|$)`)
+	archKey  = regexp.MustCompile(`^(beta\.)?kubernetes\.io/arch$`)
+	teamWord = regexp.MustCompile(`(?i)(^|[^a-z])(teams?|tenants?|owner|owned-by|dedicated|dedicated-to|reserved|reserved-for|projects?|departments?|orgs?|organization|customers?|groups?|squad|user|namespace|cost-?center|lab|for)([^a-z]|$)`)
 )
+
+// capacityType is Karpenter's label, which people make a taint of too.
+const capacityType = "karpenter.sh/capacity-type"
 
 // KindOfTaint says what the taint is there for.
 func KindOfTaint(f *facts.Facts, t corev1.Taint) taintKind {
 	switch {
-	case gpustack.IsStateTaint(f, t.Key) || stateHomes.MatchString(t.Key) || stateWords.MatchString(t.Key) || stateWords.MatchString(t.Value):
+	case gpustack.IsStateTaint(f, t.Key) || stateHomes.MatchString(t.Key) && t.Key != capacityType || stateWords.MatchString(t.Key) || stateWords.MatchString(t.Value):
 		return TaintOfState
+	case spotWord.MatchString(t.Key) || spotWord.MatchString(t.Value) || archKey.MatchString(t.Key):
+		return TaintOfTerms
 	case strings.HasPrefix(t.Key, "node-role.kubernetes.io/"):
 		return TaintOfRole
 	case deviceKeys.MatchString(t.Key):
@@ -71,10 +81,26 @@ func toleratesByRight(c *check.Case, t corev1.Taint) bool {
 	switch KindOfTaint(c.Facts, t) {
 	case TaintOfHardware:
 		return len(facts.ExtendedOf(c.Pod)) > 0 || len(c.Pod.Spec.ResourceClaims) > 0
+	case TaintOfTerms:
+		return true
 	case taintOfTeam, taintOfOther:
 		return isOurs(c, t)
 	}
 	return false
+}
+
+// TermsOf is what whoever tolerates the taints has to live with; "": nothing.
+func TermsOf(taints []corev1.Taint) string {
+	var out []string
+	for _, t := range taints {
+		switch {
+		case archKey.MatchString(t.Key):
+			out = append(out, fmt.Sprintf("the image is built for %s", t.Value))
+		case spotWord.MatchString(t.Key) || spotWord.MatchString(t.Value):
+			out = append(out, "the work stands it when its machines are taken back")
+		}
+	}
+	return strings.Join(slices.Compact(out), ", and ")
 }
 
 // isOurs says whether the taint names the pod's namespace or team, or other pods of the namespace tolerate it: those that tolerate

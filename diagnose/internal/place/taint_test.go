@@ -26,7 +26,11 @@ func TestKindOfTaint(t *testing.T) {
 		{"dedicated", "robotics", taintOfTeam},
 		{"example.com/reserved-for", "llm", taintOfTeam},
 		{"workload", "evaluation", taintOfOther},
-		{"spot", "true", taintOfOther},
+		{"spot", "true", TaintOfTerms},
+		{"kubernetes.azure.com/scalesetpriority", "spot", TaintOfTerms},
+		{"cloud.google.com/gke-spot", "true", TaintOfTerms},
+		{"karpenter.sh/capacity-type", "spot", TaintOfTerms},
+		{"kubernetes.io/arch", "arm64", TaintOfTerms},
 		{"node-role.kubernetes.io/control-plane", "", TaintOfRole},
 		// Tolerating one of these lands work on a node that is not fit for it.
 		{"node.kubernetes.io/not-ready", "", TaintOfState},

@@ -68,7 +68,23 @@ func (w *Message) Refused(phrases ...string) int {
 	return n
 }
 
+// clusterLimit is how the autoscaler says that the whole cluster may have no more of some resources, which its --cores-total,
+// --memory-total and --gpu-total limit (core/scaleup/orchestrator/skippedreasons.go, 1.37).
+var clusterLimit = regexp.MustCompile(`max cluster (\S.*?) limit reached`)
+
+// ClusterLimit is the resources of which the whole cluster has as much as it may have.
+func (w *Message) ClusterLimit() (resources string, ok bool) {
+	if w == nil || w.Event == nil {
+		return "", false
+	}
+	m := clusterLimit.FindStringSubmatch(w.Event.Message)
+	if m == nil {
+		return "", false
+	}
+	return strings.ReplaceAll(m[1], ", ", " and "), true
+}
+
 // Unsuited says whether the autoscaler found that no group's nodes would match the pod.
 func (w *Message) Unsuited() bool {
-	return w.Refused("node affinity/selector", "untolerated taint") > 0 && w.Refused("max node group size reached", "max total nodes", "in backoff") == 0
+	return w.Refused("node affinity/selector", "untolerated taint") > 0 && w.Refused("max node group size reached", "max total nodes", "max cluster ", "in backoff") == 0
 }
