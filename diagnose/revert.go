@@ -100,11 +100,12 @@ func (t *trial) overruled(f *check.Finding) {
 
 // own gives a cause of placing to the workload's author where it came with a change of the workload: pods of an earlier version
 // are ready, or its controller keeps that version, and going back to it is all that it takes. It reports whether it did. Where
-// what is provided is known to be at fault, that an earlier version, which nobody has seen run, would do elsewhere proves nothing.
+// what is provided is known to be at fault, or the finding is about something else than what has changed, that an earlier version,
+// which nobody has seen run, would do elsewhere proves nothing.
 func (t *trial) own(first *check.Finding) bool {
 	for i := range t.before {
 		r := &t.before[i]
-		if first.Stage > check.Place || !r.ran() && (r.Revision == 0 || first.Layer == check.L2) || !t.makes(r.of) {
+		if first.Stage > check.Place || !r.ran() && (r.Revision == 0 || first.Layer == check.L2 || first.Owner == check.Platform && !r.blames(first)) || !t.makes(r.of) {
 			continue
 		}
 		if j := t.with(t.revert(first, r, r.Changes)); j != nil && j.free() {
@@ -371,7 +372,7 @@ func podReady(p *corev1.Pod) bool {
 func (t *trial) remember(first *check.Finding, all []recalled) {
 	for i := range all {
 		r := &all[i]
-		if !r.ran() && !r.blames(first) && !r.touches(first) {
+		if !r.ran() && !r.blames(first) && !r.touches(first) || first.Stays != nil && stays(first, r) {
 			continue
 		}
 		var shown []facts.Evidence

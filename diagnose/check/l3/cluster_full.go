@@ -63,6 +63,9 @@ func clusterFull(c *check.Case) []check.Finding {
 	if len(nodes) > 0 && !supply.NewNodeWouldSuit(c) && !supply.AutoscalerGaveUp(c) && gpustack.WillAdvertise(c.Facts, nodes[0].Node, device) { // else why none is made is for others to say
 		out.Edits = append(out.Edits, place.AddsNodes(c, nodes[0].Node, nodesFor(c, f, nodes[0])))
 	}
+	if r := rolloutOf(c, nodes); r != nil {
+		r.told(c, &out)
+	}
 	return []check.Finding{out}
 }
 

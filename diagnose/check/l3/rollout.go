@@ -1,0 +1,107 @@
+package l3
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/edit"
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+)
+
+// rollout is a Deployment that replaces its pods: a new one first, then an old one goes. Where the old ones have all the room that
+// there is, neither happens.
+type rollout struct {
+	of  *appsv1.Deployment
+	old []*corev1.Pod // ready, of earlier templates, on nodes that the new ones could have
+}
+
+// rolloutOf is the rollout that the pod of the case is new in, where no old pod may go before the new one is ready; nil: none, or
+// nobody's room would be enough for it.
+func rolloutOf(c *check.Case, nodes []*check.NodeFit) *rollout {
+	rs, ok := c.Owner().(*appsv1.ReplicaSet)
+	if !ok {
+		return nil
+	}
+	d, ok := c.Controller(rs).(*appsv1.Deployment)
+	if !ok || d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType || mayGo(d) > 0 {
+		return nil
+	}
+	r := &rollout{of: d}
+	for _, o := range c.Children(d) {
+		earlier, ok := o.(*appsv1.ReplicaSet)
+		if !ok || earlier.UID == rs.UID {
+			continue
+		}
+		for _, o := range c.Children(earlier) {
+			p, ok := o.(*corev1.Pod)
+			if ok && p.DeletionTimestamp == nil && !facts.Ended(p) && slices.ContainsFunc(nodes, func(n *check.NodeFit) bool { return n.Name == p.Spec.NodeName }) {
+				r.old = append(r.old, p)
+			}
+		}
+	}
+	if len(r.old) == 0 {
+		return nil
+	}
+	slices.SortFunc(r.old, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	return r
+}
+
+// mayGo is how many pods a Deployment may lack while it replaces them: of a share, whole pods only, so that the default of 25 % is
+// none of up to three. Where neither may be, Kubernetes lets one go.
+func mayGo(d *appsv1.Deployment) int {
+	replicas := int(ptr.Deref(d.Spec.Replicas, 1))
+	share, surge := intstr.FromString("25%"), intstr.FromString("25%")
+	if u := d.Spec.Strategy.RollingUpdate; u != nil {
+		share, surge = ptr.Deref(u.MaxUnavailable, share), ptr.Deref(u.MaxSurge, surge)
+	}
+	down, err := intstr.GetScaledValueFromIntOrPercent(&share, replicas, false)
+	up, errUp := intstr.GetScaledValueFromIntOrPercent(&surge, replicas, true)
+	if err != nil || errUp != nil {
+		return 0
+	}
+	if down == 0 && up == 0 {
+		return 1
+	}
+	return down
+}
+
+// told adds to the finding that the work waits for its own pods, and offers to let one go first.
+func (r *rollout) told(c *check.Case, f *check.Finding) {
+	ref := facts.RefTo(r.of)
+	f.Owner = check.User
+	f.Message += fmt.Sprintf("; %s of an earlier revision of %s %s room, and none of them goes before a new one is ready: its strategy allows none to be unavailable", wording.Pods(len(r.old)), ref, wording.InNumber(len(r.old), "holds", "hold"))
+	f.Evidence = append(f.Evidence, facts.Evidence{Object: ref.In(), Field: "spec.strategy.rollingUpdate.maxUnavailable", Value: fmt.Sprintf("none of %d", ptr.Deref(r.of.Spec.Replicas, 1))})
+	n := r.of.DeepCopy()
+	one, none := intstr.FromInt32(1), intstr.FromInt32(0)
+	n.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: &appsv1.RollingUpdateDeployment{MaxUnavailable: &one, MaxSurge: &none}}
+	assumes := "the work can do with one pod less while it is replaced"
+	if ptr.Deref(r.of.Spec.Replicas, 1) == 1 {
+		assumes = "nobody needs the work while its only pod is replaced"
+	}
+	f.Edits = append([]edit.Edit{{
+		Side: edit.Workload, Cost: edit.CostSmall, Set: []facts.Object{n}, Gone: []facts.Object{r.old[0]}, Assumes: assumes,
+		Text:    fmt.Sprintf("let %s replace its pods in place: maxUnavailable 1 and maxSurge 0", ref),
+		Command: edit.PatchLine(n, "merge", map[string]any{"spec": map[string]any{"strategy": map[string]any{"rollingUpdate": map[string]any{"maxSurge": 0, "maxUnavailable": 1}}}}),
+	}}, f.Edits...)
+	f.Advice = "Let the rollout take an old pod away first (maxUnavailable), or find room for one pod more while it lasts."
+	asked := podspec.Requests(c.Pod)
+	f.Stays = func(s *corev1.PodSpec) bool {
+		was := podspec.Requests(&corev1.Pod{Spec: *s})
+		//archtest:any-order one that is less is enough
+		for name, q := range asked {
+			if had := was[name]; had.Cmp(q) < 0 && had.String() != "0" {
+				return false
+			}
+		}
+		return true
+	}
+}
