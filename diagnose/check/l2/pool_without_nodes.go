@@ -72,7 +72,7 @@ func asSibling(c *check.Case, p *v1alpha1.Pool, message string) []edit.Edit {
 	for _, o := range place.Pools(c.Facts) {
 		other := c.ForeignNamed("Pool.berth.dev", "", o.Name)
 		at := slices.IndexFunc(c.Nodes, func(n *corev1.Node) bool { return isOf(n, o) })
-		if o.Name == p.Name || at < 0 || !maps.Equal(o.Spec.Labels, p.Spec.Labels) || !slices.Equal(o.Spec.Taints, p.Spec.Taints) {
+		if o.Name == p.Name || at < 0 || !forSameWork(o, p, m[1]) {
 			continue
 		}
 		is, _, _ := unstructured.NestedFieldNoCopy(own.Object, "spec", m[1])
@@ -100,6 +100,19 @@ func asSibling(c *check.Case, p *v1alpha1.Pool, message string) []edit.Edit {
 		return []edit.Edit{e}
 	}
 	return nil
+}
+
+// forSameWork says whether two pools are for the same work: they have the same labels and taints. In the faulty field, values may differ.
+func forSameWork(a, b *v1alpha1.Pool, faulty string) bool {
+	labels, taints := maps.Equal(a.Spec.Labels, b.Spec.Labels), slices.Equal(a.Spec.Taints, b.Spec.Taints)
+	switch faulty {
+	case "labels":
+		labels = len(b.Spec.Labels) > 0 && slices.Equal(slices.Sorted(maps.Keys(a.Spec.Labels)), slices.Sorted(maps.Keys(b.Spec.Labels)))
+	case "taints":
+		taints = len(b.Spec.Taints) > 0 && slices.EqualFunc(a.Spec.Taints, b.Spec.Taints, func(x, y v1alpha1.Taint) bool { return x.Key == y.Key && x.Effect == y.Effect })
+		taints = taints && len(b.Spec.Labels) > 0 // else nothing tells them from other pools
+	}
+	return labels && taints
 }
 
 // asksFor says whether a node of the pool, and no node that exists, would meet what the pod asks for by labels that the pool

@@ -8,10 +8,12 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
@@ -19,13 +21,16 @@ import (
 var scaledToZeroCheck = check.Check{
 	Cause: "scaled-to-zero", Layer: check.L4, Owner: check.User, Stage: check.Create, Rank: 2,
 	Title:   "It is scaled to zero",
-	Meaning: "The object asks for no pods: its replicas are 0. Nothing is wrong, unless it is known to have asked for some before: then somebody scaled it, and it can be scaled back.",
+	Meaning: "The object asks for no pods: its replicas are 0. Nothing is wrong, unless it is known to have asked for some before: then somebody scaled it, and it can be scaled back. Completions or parallelism of 0 are hardly ever meant: such a Job is complete at once, or never starts.",
 	Remedy:  "Scale it up when it should run.",
 	Not:     "The pods were refused or cannot be placed: nobody asked for them.",
 	Find:    scaledToZero,
 }
 
 func scaledToZero(c *check.Case) []check.Finding {
+	if j, ok := c.Owner().(*batchv1.Job); ok {
+		return jobOfNothing(c, j)
+	}
 	if c.State != facts.Absent {
 		return nil
 	}
@@ -51,6 +56,44 @@ func scaledToZero(c *check.Case) []check.Finding {
 		return zero(o, o.Spec.Replicas)
 	case *appsv1.ReplicaSet:
 		return zero(o, o.Spec.Replicas)
+	}
+	return nil
+}
+
+// jobOfNothing is about a Job that asks for no pods: with no completions it is complete at once, and with no parallelism it waits for
+// ever. Both can be written, and hardly anybody means them.
+func jobOfNothing(c *check.Case, j *batchv1.Job) []check.Finding {
+	r := facts.RefTo(j)
+	if c.Exists || j.Status.Succeeded+j.Status.Failed > 0 || ptr.Deref(j.Spec.Suspend, false) || ptr.Deref(j.Spec.ManagedBy, batchv1.JobControllerName) != batchv1.JobControllerName {
+		return nil
+	}
+	n := j.DeepCopy()
+	n.Status = batchv1.JobStatus{}
+	one := max(1, ptr.Deref(j.Spec.Parallelism, 1))
+	switch {
+	case ptr.Deref(j.Spec.Completions, 1) == 0:
+		n.Spec.Completions = &one
+		ops := append(edit.RecreateJob(j), edit.Op{Op: "replace", Path: "/spec/completions", Value: one})
+		return []check.Finding{{
+			Message:  fmt.Sprintf("%s asks for no pods: its completions are 0, so that it is complete without having run", r),
+			Evidence: []facts.Evidence{{Object: r.In(), Field: "spec.completions", Value: "0"}},
+			Edits: []edit.Edit{{
+				Side: edit.Workload, Cost: edit.CostSmall, Set: []facts.Object{n}, Text: fmt.Sprintf("make %s anew with %s to complete", r, wording.Pods(int(one))), Assumes: "that many are meant",
+				Command: fmt.Sprintf("kubectl get job %s -n %s -o json | kubectl patch --local -f - --type=json -p %s -o json | kubectl replace --force -f -", r.Name, r.Namespace, edit.QuoteOps(ops)),
+			}},
+			Advice: "Make the Job anew with as many completions as are meant: they cannot be changed later.",
+		}}
+	case ptr.Deref(j.Spec.Parallelism, 1) == 0 && facts.JobEnded(j) == "":
+		n.Spec.Parallelism = &one
+		return []check.Finding{{
+			Message:  fmt.Sprintf("%s runs no pods: its parallelism is 0", r),
+			Evidence: []facts.Evidence{{Object: r.In(), Field: "spec.parallelism", Value: "0"}},
+			Edits: []edit.Edit{{
+				Side: edit.Workload, Cost: edit.CostSmall, Set: []facts.Object{n}, Text: fmt.Sprintf("run 1 pod of %s at a time", r), Assumes: "that many are meant",
+				Command: edit.PatchLine(j, "merge", map[string]any{"spec": map[string]any{"parallelism": 1}}),
+			}},
+			Advice: "Set its parallelism to how many pods are to run at a time.",
+		}}
 	}
 	return nil
 }
