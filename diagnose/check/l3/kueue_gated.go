@@ -2,13 +2,19 @@ package l3
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/life"
 	"github.com/berth-dev/berth/diagnose/internal/queue"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
+	"github.com/berth-dev/berth/internal/spelling"
 	"github.com/berth-dev/berth/kube/dialect"
 )
 
@@ -37,6 +43,7 @@ func kueueGated(c *check.Case) []check.Finding {
 	case v.Work == nil:
 		found.Message = fmt.Sprintf("Kueue is to admit it from LocalQueue %s and has made no Workload for it", v.Queue)
 		found.Healthy = c.Age() < time.Minute
+		kueueMadeNone(c, &found)
 	case dialect.Value(v.Work.Object, "spec", "active") == false:
 		found.Message = fmt.Sprintf("Workload %s is deactivated", v.Work.GetName())
 		if v.Message != "" && !strings.HasSuffix(v.Message, "is deactivated") {
@@ -68,6 +75,43 @@ func kueueGated(c *check.Case) []check.Finding {
 		}
 	}
 	return []check.Finding{found}
+}
+
+// kueueMadeNone adds why Kueue makes no Workload of the work: a priority class of its own that does not exist, or what it warns of.
+func kueueMadeNone(c *check.Case, f *check.Finding) {
+	const label, kind = "kueue.x-k8s.io/priority-class", "WorkloadPriorityClass.kueue.x-k8s.io"
+	for _, o := range c.Owners {
+		r := facts.RefTo(o)
+		for _, e := range c.EventsOf(o) {
+			if e.Type == corev1.EventTypeWarning && strings.Contains(facts.Emitter(e), "kueue") {
+				f.Message += ": " + wording.Shortened(wording.OneLine(e.Message), 300)
+				f.Evidence, f.Healthy = append(f.Evidence, life.Shown(e)), false
+				f.Advice = "Correct what Kueue says: it makes the Workload by itself then."
+				break
+			}
+		}
+		name := o.GetLabels()[label]
+		if name == "" || !c.Sees("workloadpriorityclasses.kueue.x-k8s.io", "") || c.ForeignNamed(kind, "", name) != nil {
+			continue
+		}
+		f.Owner, f.Healthy = check.User, false
+		f.Message = fmt.Sprintf("%s names Kueue's priority class %s, which does not exist, so that Kueue makes no Workload for it", r, name)
+		f.Evidence = append(f.Evidence, facts.Evidence{Object: r.In(), Field: fmt.Sprintf("metadata.labels[%q]", label), Value: name})
+		for _, other := range spelling.ByLikeness(name, c.ForeignNames(kind, "")) {
+			n, ok := o.DeepCopyObject().(facts.Object)
+			if !ok || len(f.Edits) > 1 {
+				break
+			}
+			labels := maps.Clone(o.GetLabels())
+			labels[label] = other
+			n.SetLabels(labels)
+			f.Edits = append(f.Edits, edit.Edit{
+				Side: edit.Workload, Cost: edit.CostWord, Set: []facts.Object{n}, Text: fmt.Sprintf("name Kueue's priority class %s instead of %s", other, name),
+				Command: edit.PatchLine(n, "merge", map[string]any{"metadata": map[string]any{"labels": map[string]string{label: other}}}), Assumes: "Kueue admits it then",
+			})
+		}
+		return
+	}
 }
 
 // kueueWasEvicted is for what Kueue took the Workload's quota away again: the check that refuses, else the reason of the eviction.

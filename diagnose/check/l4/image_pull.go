@@ -3,6 +3,7 @@ package l4
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -56,6 +57,11 @@ func unpulled(c *check.Case, k *life.Container, w *corev1.ContainerStateWaiting)
 			break
 		}
 	}
+	image, noun := k.Image, k.Noun()
+	if v := imageVolume(c.Pod, k, w.Message); v != nil {
+		image, noun = v.Image.Reference, fmt.Sprintf("volume %s of %s", v.Name, k.Noun())
+		evidence = append(evidence, facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.volumes[%q].image.reference", v.Name), Value: image})
+	}
 	what, owner := pullFailure(w.Reason, text)
 	if owner == check.ML && (what == denied || what == deniedOrNone) {
 		if lost := c.EventsOf(c.Pod, "FailedToRetrieveImagePullSecret"); len(lost) > 0 {
@@ -64,13 +70,16 @@ func unpulled(c *check.Case, k *life.Container, w *corev1.ContainerStateWaiting)
 			evidence = append(evidence, facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: "spec.imagePullSecrets", Value: secret})
 		}
 	}
-	if owner == check.Platform && strings.Contains(text, "no such host") && !registryWorks(c, k.Image) {
-		what, owner = fmt.Sprintf("nobody knows a registry %s", registryOf(k.Image)), check.ML
+	if owner == check.Platform && strings.Contains(text, "no such host") && !registryWorks(c, image) {
+		what, owner = fmt.Sprintf("nobody knows a registry %s", registryOf(image)), check.ML
 	}
 	f := check.Finding{
-		Message:  fmt.Sprintf("%s cannot have image %s: %s", k.Noun(), k.Image, what),
+		Message:  fmt.Sprintf("%s cannot have image %s: %s", noun, image, what),
 		Evidence: append([]facts.Evidence{k.Said(c.Pod, w.Reason+": "+wording.Shortened(w.Message, 200))}, evidence...),
-		Owner:    owner,
+		Owner:    owner, Advice: pullAdvice[what],
+	}
+	if image != k.Image {
+		return f
 	}
 	if what == otherPlatform {
 		f.Message = fmt.Sprintf("%s cannot have image %s: %s", k.Noun(), k.Image, wrongMachine(c))
@@ -85,6 +94,20 @@ func unpulled(c *check.Case, k *life.Container, w *corev1.ContainerStateWaiting)
 			Ops: []edit.Op{{Op: "replace", Path: k.Path("image"), Value: other}}, Assumes: "that version has the same program"})
 	}
 	return f
+}
+
+// imageVolume is the volume of the container that is an image, and that the message is about; nil: it is about the container's own.
+func imageVolume(p *corev1.Pod, k *life.Container, message string) *corev1.Volume {
+	if strings.Contains(message, strconv.Quote(k.Image)) {
+		return nil
+	}
+	for i := range p.Spec.Volumes {
+		v := &p.Spec.Volumes[i]
+		if v.Image != nil && strings.Contains(message, strconv.Quote(v.Image.Reference)) && slices.ContainsFunc(k.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == v.Name }) {
+			return v
+		}
+	}
+	return nil
 }
 
 // lostSecrets names the pull secrets of the pod, of which the kubelet did not find some. Its own words, which bundles mask, tell

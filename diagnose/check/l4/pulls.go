@@ -11,6 +11,10 @@ const (
 	otherPlatform = "it was not built for the node's architecture"
 	denied        = "the registry denies access: a pull secret is missing or wrong"
 	deniedOrNone  = "it does not exist, or may not be read without a pull secret"
+	unsigned      = "its signature is not accepted"
+	diskFull      = "the node's disk is full"
+	rateLimited   = "the registry takes no more requests for now (rate limit)"
+	noAnswer      = "the registry does not answer"
 )
 
 // pullFailure says in words why an image does not come, and whose it is.
@@ -21,15 +25,15 @@ func pullFailure(reason, text string) (what string, owner check.Owner) {
 	case reason == "ErrImageNeverPull":
 		return "it is not on the node, and imagePullPolicy Never forbids to pull it", check.ML
 	case reason == "SignatureValidationFailed":
-		return "its signature is not accepted", check.Policy
+		return unsigned, check.Policy
 	case wording.Mentions(text, "no space left"):
-		return "the node's disk is full", check.Platform
+		return diskFull, check.Platform
 	case wording.Mentions(text, "toomanyrequests", "too many requests", "rate limit"):
-		return "the registry takes no more requests for now (rate limit)", check.Platform
+		return rateLimited, check.Platform
 	case wording.Mentions(text, "no match for platform", "exec format"):
 		return otherPlatform, check.ML
 	case reason == "RegistryUnavailable", wording.Mentions(text, "connection refused", "i/o timeout", "no such host", "tls handshake", "x509:", "server misbehaving", "deadline exceeded", "unexpected eof", "connection reset", "no route to host", "service unavailable", "bad gateway", "internal server error"):
-		return "the registry does not answer", check.Platform
+		return noAnswer, check.Platform
 	case wording.Mentions(text, "pull access denied", "repository does not exist"):
 		return deniedOrNone, check.ML
 	case wording.Mentions(text, "401", "403", "unauthorized", "authentication required", "denied", "insufficient_scope", "forbidden"):
@@ -38,6 +42,14 @@ func pullFailure(reason, text string) (what string, owner check.Owner) {
 		return "there is no such image or tag", check.ML
 	}
 	return "it cannot be pulled", check.ML
+}
+
+// pullAdvice is what helps where neither name nor secret is at fault.
+var pullAdvice = map[string]string{
+	diskFull:    "Free space on the node's disk for images, or move the pod to another node; the kubelet removes unused images only when the disk is nearly full.",
+	rateLimited: "Wait: the kubelet tries again. Pull as somebody who may pull more, or through a mirror of the registry.",
+	noAnswer:    "Have the registry, or the way from the nodes to it, repaired: its name, its certificate, a proxy, a firewall.",
+	unsigned:    "Sign the image as the nodes' policy wants it, or have the policy changed.",
 }
 
 // registryOf is the host in an image's name, "docker.io" where it has none; repositoryOf the name without tag and

@@ -113,6 +113,9 @@ func Quantity(name string, v int64) resource.Quantity {
 
 // Requested is how much of the resource the pod asks for.
 func Requested(p *corev1.Pod, name string) int64 {
+	if name == string(corev1.ResourcePods) {
+		return 1
+	}
 	return Amount(name, TotalRequests(p)[corev1.ResourceName(name)])
 }
 

@@ -29,6 +29,9 @@ func condition(c *check.Case, o facts.Object, k facts.Condition) Sign {
 	s.What = fmt.Sprintf("%s reports %s=%s%s%s", facts.RefTo(o), k.Type, k.Status, saying(k.Reason, k.Message), aged(c, k.Since))
 	if strings.HasPrefix(k.Field, "status.") && !strings.Contains(k.Field, "[") {
 		s.What = fmt.Sprintf("%s reports %s%s", facts.RefTo(o), k.Type, saying(k.Reason, k.Message))
+		if _, word, ok := strings.Cut(k.Type, " "); ok { // the status in a word
+			s.Value = word + saying(k.Reason, wording.Shortened(k.Message, 200)) + aged(c, k.Since)
+		}
 	}
 	return s
 }
