@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/diagnose/check"
@@ -153,12 +154,32 @@ func quotaOfObjects(c *check.Case) []check.Finding {
 			Message:  fmt.Sprintf("quota %s of namespace %s allows %s %s, %s are used, and %s", q.Name, q.Namespace, &hard, key, &used, what),
 			Evidence: []facts.Evidence{{Object: facts.RefTo(q).In(), Field: fmt.Sprintf("status.hard[%q]", key), Value: hard.String()}, r.Evidence},
 			Edits: []edit.Edit{{
-				Side: edit.Cluster, Text: fmt.Sprintf("raise %s of quota %s from %s to %s", key, q.Name, &hard, &wanted), Set: []facts.Object{raised}, Cost: edit.CostWait,
+				Side: edit.Cluster, Text: fmt.Sprintf("raise %s of quota %s from %s to %s", key, q.Name, &hard, &wanted), Set: append([]facts.Object{raised}, volumesToCome(c)...), Cost: edit.CostWait,
 				Command: fmt.Sprintf("kubectl patch resourcequota %s -n %s -p '{\"spec\":{\"hard\":{%q:%q}}}'", q.Name, q.Namespace, key, wanted.String()),
 			}},
 		}}
 	}
 	return nil
+}
+
+// volumesToCome are the claims of the pod's ephemeral volumes that nobody has made yet, as they are made once they may be.
+func volumesToCome(c *check.Case) (out []facts.Object) {
+	for i := range c.Pod.Spec.Volumes {
+		v := &c.Pod.Spec.Volumes[i]
+		if !c.Exists || v.Ephemeral == nil || v.Ephemeral.VolumeClaimTemplate == nil || place.Named(c.PersistentVolumeClaims, c.Pod.Namespace, c.Pod.Name+"-"+v.Name) != nil {
+			continue
+		}
+		claim := &corev1.PersistentVolumeClaim{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"}, Spec: *v.Ephemeral.VolumeClaimTemplate.Spec.DeepCopy(),
+			ObjectMeta: metav1.ObjectMeta{
+				Name: c.Pod.Name + "-" + v.Name, Namespace: c.Pod.Namespace, UID: types.UID("to come " + c.Pod.Name + "-" + v.Name), CreationTimestamp: metav1.NewTime(c.Now),
+				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(c.Pod, corev1.SchemeGroupVersion.WithKind("Pod"))},
+			},
+			Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending},
+		}
+		out = append(out, claim)
+	}
+	return out
 }
 
 // quotaOfClaims is about claims that are made for the pod, and before it, and that a quota refuses.

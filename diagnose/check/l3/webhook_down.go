@@ -59,12 +59,18 @@ func webhookDown(c *check.Case) []check.Finding {
 				return nil
 			}
 			f.Message += fmt.Sprintf("; deployment %s/%s, which serves it, has %d of %s available", d.Namespace, d.Name, d.Status.AvailableReplicas, wording.Number(ptr.Deref(d.Spec.Replicas, 1), "replica"))
-			if ptr.Deref(d.Spec.Replicas, 1) == 0 {
+			answers := strings.Contains(r.Text, "x509:") // somebody, and nobody believes it
+			if ptr.Deref(d.Spec.Replicas, 1) == 0 && !answers {
 				f.Message = fmt.Sprintf("webhook %s does not answer: deployment %s/%s, which serves it, is scaled to 0", r.Name, d.Namespace, d.Name)
 			}
 			f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(d).In(), Field: "status.availableReplicas", Value: fmt.Sprint(d.Status.AvailableReplicas)})
-			f.Edits = startServer(d)
+			if !answers {
+				f.Edits = startServer(d)
+			}
 		}
+	}
+	if strings.Contains(r.Text, "x509:") {
+		f.Advice = "Renew the certificate of the webhook's server, or have caBundle in its configuration be that of who signed it."
 	}
 	if others := alsoBlocked(c, r.Name); len(others) > 0 {
 		f.Message += fmt.Sprintf("; it blocks pods of %s too", wording.AtMost(3, others))
