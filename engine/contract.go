@@ -52,6 +52,8 @@ type (
 	DeviceRequest   = api.DeviceRequest
 	DeviceOption    = api.DeviceOption
 	DeviceAgreement = api.DeviceAgreement
+	Use             = api.Use
+	Share           = api.Share
 
 	Part = api.Part
 	// Slice is a resource of which one is a part of a GPU.
@@ -63,8 +65,13 @@ const (
 	MaxAmount       = api.MaxAmount
 	MaxOffers       = api.MaxOffers
 	MaxClaimDevices = api.MaxClaimDevices
+	MaxOfOneClaim   = api.MaxOfOneClaim
 	MaxCardMemory   = api.MaxCardMemory
 )
+
+// ParseShare reads a share of a device as lists of devices have it, and DeviceOf is the device that an entry of such a list is about.
+func ParseShare(text string) (Share, bool) { return api.ParseShare(text) }
+func DeviceOf(text string) string          { return api.DeviceOf(text) }
 
 // Whole is a whole GPU in the units of Part and Slice.
 const Whole = api.Whole

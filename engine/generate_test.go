@@ -107,6 +107,12 @@ func anyOffers(t *rapid.T, node string) (out []engine.Offer) {
 	for i := range pick(t, 0, 0, 1, 2) {
 		out = append(out, engine.Offer{ID: fmt.Sprintf("far%d", i), Selections: []string{"s"}, Attributes: map[string]string{"root": "p"}, Reach: fmt.Sprint("some", i)})
 	}
+	if seldom(t, 3) {
+		out = append(out, engine.Offer{
+			ID: node + "-shared", Selections: []string{"w"}, Attributes: map[string]string{"root": "p"}, Shared: true, Capacity: []engine.Counter{{Name: "rate", Amount: pick[int64](t, 1, 2, 3)}},
+			Uses: []engine.Use{{Selection: "w", Draws: []engine.Draw{{Counter: "rate", Amount: pick[int64](t, 1, 2)}}}},
+		})
+	}
 	for i := range 1 + upTo(t, 2) {
 		o := engine.Offer{ID: fmt.Sprintf("%s-dev%d", node, i), Selections: []string{pick(t, "s", "s", "u")}, Taken: seldom(t, 5)}
 		if v := pick(t, "p", "p", "q", ""); v != "" {
@@ -118,7 +124,10 @@ func anyOffers(t *rapid.T, node string) (out []engine.Offer) {
 }
 
 func anyClaims(t *rapid.T) *engine.Claims {
-	opt := engine.DeviceOption{Selection: pick(t, "s", "s", "u"), Count: pick(t, 1, 1, 2)}
+	opt := engine.DeviceOption{Selection: pick(t, "s", "s", "u", "w"), Count: pick(t, 1, 1, 2)}
+	if opt.Selection == "w" {
+		opt.Count = 1 // a node has one that is shared
+	}
 	c := &engine.Claims{Requests: []engine.DeviceRequest{{Name: "c/r"}}, Counted: seldom(t, 3)}
 	if seldom(t, 2) {
 		opt.Match, c.Match = []int{0}, []engine.DeviceAgreement{{Attribute: "root"}}

@@ -66,8 +66,7 @@ const (
 	Claims          Feature = "resource-claims"
 
 	// Devices of resource claims that are not decided, where no others would do.
-	SharedDevices  Feature = "devices-of-several-nodes"
-	DeviceCapacity Feature = "device-capacity"
+	SharedDevices Feature = "devices-of-several-nodes"
 )
 
 // Amount is a quantity of one resource: milli-CPU for cpu, bytes for memory and storage, else a count.

@@ -36,7 +36,7 @@ type devices struct {
 	offered map[string]convert.Offered                      // by node; as read of the slices
 	far     convert.Offered                                 // the devices of pools that are everywhere
 	reaches []reach                                         // by device of far: which nodes reach it
-	taken   map[string]bool                                 // devices of far that claims hold of which no pod is on a node
+	taken   map[string][]string                             // what claims of which no pod is on a node have of devices of far, by device
 	claims  map[string]*resourcev1.ResourceClaim            // by key
 	classes map[string]*resourcev1.DeviceClass
 	taints  map[string]*resourcev1.DeviceTaintRule // by name
@@ -279,7 +279,7 @@ func (d *devices) readFar() {
 	d.far = convert.ReadSlices(d.tainted(everywhere))
 	d.reaches = make([]reach, len(d.far.Devices))
 	for i := range d.far.Devices {
-		d.reaches[i] = newReach(&d.far.Devices[i])
+		d.reaches[i] = newReach(d.far.Devices[i].Reach)
 	}
 	clear(d.met)
 	d.farMoved = true
@@ -287,11 +287,7 @@ func (d *devices) readFar() {
 }
 
 func (d *devices) read(node string) {
-	was := d.offered[node]
 	d.offered[node] = convert.ReadSlices(d.tainted(node))
-	if now := d.offered[node]; was.Undecided() || now.Undecided() {
-		d.classMoved() // pods may wait for them, or no longer
-	}
 	//archtest:any-order it fills a set
 	for key := range d.undone {
 		d.pods[key] = true
@@ -396,21 +392,27 @@ func (d *devices) onNode(n *engine.Node, object *corev1.Node) {
 	}
 	attributes, gpus := slices.Sorted(maps.Keys(d.attributes)), int64(0)
 	n.Counters = offered.Counters
-	held, spoilt := d.unplaced(n.Name), d.spoilt(&offered)
-	for i := range offered.Devices {
+	order := upstreamOrder(&offered)
+	held, unsure := d.unplaced(n.Name), d.unsure(&offered, object)
+	for _, i := range order {
 		dev := &offered.Devices[i]
-		var matches []string
 		far := i >= own
-		if dev.Undecided() == "" && (!far || reached[i-own].here) { // others are offered to nobody; who has one draws on its counters all the same
-			matches = slices.DeleteFunc(d.matching(dev), func(name string) bool { return spoilt[name] })
+		matches, fails, blocks := d.matching(dev, unsure)
+		if far && !reached[i-own].here { // it is offered to nobody; who has it draws on its counters all the same, and selectors see it
+			matches, blocks = nil, nil
 		}
-		o := dev.Offer(matches, attributes)
-		o.Taken = held[o.ID]
+		o := dev.Offer(matches, fails, blocks, attributes)
+		of := held[o.ID]
 		if far {
-			o.Taken, o.Reach = d.taken[o.ID], reached[i-own].name
+			of, o.Reach = d.taken[o.ID], reached[i-own].name
+		}
+		for _, text := range of {
+			if o.Taken = o.Taken || text == o.ID || !o.Shared; text != o.ID && o.Shared {
+				o.Held = append(o.Held, text)
+			}
 		}
 		n.Offers = append(n.Offers, o)
-		if !far && dev.WholeGPU() && dev.Undecided() == "" {
+		if !far && dev.WholeGPU() {
 			gpus++
 		}
 	}
@@ -424,17 +426,36 @@ func (d *devices) onNode(n *engine.Node, object *corev1.Node) {
 	}
 }
 
-// spoilt are the selections that want all devices of a node, of which these have one with a taint that is not tolerated: as upstream, none
-// of the others is had then.
-func (d *devices) spoilt(offered *convert.Offered) map[string]bool {
-	out := make(map[string]bool)
-	//archtest:any-order it fills a set
-	for name, s := range d.selections {
-		out[name] = s.All && slices.ContainsFunc(offered.Devices, func(dev convert.OfferedDevice) bool {
-			return !s.Tolerates(dev.Taints) && d.isMeant(&s, &dev)
-		})
+// upstreamOrder is the order in which upstream's allocator tries the devices of a node: by driver and pool, those last whose devices have to be
+// attached.
+func upstreamOrder(offered *convert.Offered) []int {
+	attaches := make(map[string]bool)
+	out := make([]int, len(offered.Devices))
+	for i := range offered.Devices {
+		out[i] = i
+		if offered.Devices[i].BindingConditions != nil {
+			attaches[offered.Devices[i].Pool] = true
+		}
 	}
+	slices.SortStableFunc(out, func(a, b int) int {
+		x, y := &offered.Devices[a], &offered.Devices[b]
+		if attaches[x.Pool] != attaches[y.Pool] {
+			if attaches[x.Pool] {
+				return 1
+			}
+			return -1
+		}
+		return cmp.Or(strings.Compare(x.Driver, y.Driver), strings.Compare(x.Pool, y.Pool))
+	})
 	return out
+}
+
+// unsure says whether it is not known which devices the node reaches: nobody gets all of them then.
+func (d *devices) unsure(offered *convert.Offered, n *corev1.Node) bool {
+	return slices.ContainsFunc(slices.Concat(offered.Unsure, d.far.Unsure), func(r convert.Reach) bool {
+		at := newReach(r)
+		return n != nil && at.holds(n)
+	})
 }
 
 // matched counts the node's devices that a resource is had from. Of parts of a card it is more than can be had at once, which the
@@ -449,31 +470,67 @@ func (d *devices) matched(n *engine.Node, resource string) (count int64) {
 	return count
 }
 
-// matching are the selections that the device matches, sorted.
-func (d *devices) matching(dev *convert.OfferedDevice) []string {
-	var out []string
+// matching are the selections that the device matches, and the names of those that fail for it, and of those of all devices that it blocks,
+// sorted. With unsure all devices cannot be evaluated.
+func (d *devices) matching(dev *convert.OfferedDevice, unsure bool) (matches []convert.Selection, fails, blocks []string) {
 	//archtest:any-order they are sorted below
 	for name, s := range d.selections {
-		if d.isSelected(&s, dev) {
-			out = append(out, name)
+		meant, err := d.isMeant(&s, dev)
+		is := dev.For(&s, meant, err)
+		if is.Matches {
+			matches = append(matches, s)
+		}
+		if is.Fails || unsure && s.All {
+			fails = append(fails, name)
+		}
+		if is.Blocks {
+			blocks = append(blocks, name)
 		}
 	}
-	slices.Sort(out)
-	return out
+	slices.SortFunc(matches, func(a, b convert.Selection) int { return strings.Compare(a.Name, b.Name) })
+	slices.Sort(fails)
+	slices.Sort(blocks)
+	return matches, fails, blocks
 }
 
-// unplaced are the devices of the node that claims hold of which no pod is on a node.
-func (d *devices) unplaced(node string) map[string]bool {
-	out := make(map[string]bool)
-	//archtest:any-order it fills a set
-	for key := range d.holding[node] {
-		for _, id := range convert.Holds(d.claims[key]) {
-			if d.nodeOf(id) == node && !d.inUse(key) {
-				out[id] = true
+// unplaced are, by device of the node, what claims have of it of which no pod is on a node: the whole, or shares.
+func (d *devices) unplaced(node string) map[string][]string {
+	out := make(map[string][]string)
+	for _, key := range sortedNames(d.holding[node]) {
+		if d.inUse(key) {
+			continue
+		}
+		for _, text := range d.held(d.claims[key]) {
+			if id := engine.DeviceOf(text); d.nodeOf(id) == node {
+				out[id] = append(out[id], text)
 			}
 		}
 	}
 	return out
+}
+
+// held is what the claim has: devices by their ID, and shares as the engine writes them.
+func (d *devices) held(c *resourcev1.ResourceClaim) (out []string) {
+	for _, r := range convert.Held(c) {
+		id := convert.DeviceID(r.Driver, r.Pool, r.Device)
+		if dev := d.device(id); dev != nil {
+			id = dev.Share(r)
+		}
+		out = append(out, id)
+	}
+	return out
+}
+
+// device is the one with the ID, nil for none.
+func (d *devices) device(id string) *convert.OfferedDevice {
+	offered := d.offered[d.nodeOf(id)].Devices
+	if d.nodeOf(id) == everywhere {
+		offered = d.far.Devices
+	}
+	if i := slices.IndexFunc(offered, func(o convert.OfferedDevice) bool { return o.ID == id }); i >= 0 {
+		return &offered[i]
+	}
+	return nil
 }
 
 // inUse says whether a pod on a node has the claim.
@@ -511,7 +568,7 @@ func (f *Feed) claimDevices(m *member, v *engine.Pod) (missing []string) {
 		case named.Name == "":
 			// While the pod waits, what an earlier start left of it is removed, and counts for nothing.
 			if c != nil && !m.waiting() {
-				v.Devices = append(v.Devices, convert.Holds(c)...)
+				v.Devices = append(v.Devices, d.held(c)...)
 				held, of := d.gpusHeld(c)
 				gpus += max(0, held-v.Requests.Get(d.gpu))
 				parts += of
@@ -521,7 +578,7 @@ func (f *Feed) claimDevices(m *member, v *engine.Pod) (missing []string) {
 		case c.DeletionTimestamp != nil:
 			missing = append(missing, "resource claim "+key+" is being deleted")
 		case c.Status.Allocation != nil:
-			v.Devices = append(v.Devices, convert.Holds(c)...)
+			v.Devices = append(v.Devices, d.held(c)...)
 			if d.pays(m, key) {
 				held, of := d.gpusHeld(c)
 				gpus, parts = gpus+held, parts+of
@@ -624,11 +681,11 @@ func (f *Feed) reaching(c *resourcev1.ResourceClaim, names []string) []string {
 
 // meeting is which devices meet a selection.
 type meeting struct {
-	some      bool        // there are such
-	parts     bool        // not all of them are whole GPUs
-	least     int64       // of a GPU that one of them is, in thousandths
-	decided   bool        // some are had whole, as soon as they are allocated
-	undecided why.Feature // what others are, of which nothing is decided; "": there are none
+	some  bool  // there are such
+	parts bool  // not all of them are whole GPUs
+	least int64 // of a GPU that one of them, or the share of it that is asked for, is, in thousandths
+	near  bool  // some are of one node
+	far   bool  // some are not decided about: too many are reached by several nodes
 }
 
 // meets looks at all devices once for a selection, until they change.
@@ -637,35 +694,30 @@ func (d *devices) meets(s *convert.Selection) meeting {
 	if known {
 		return out
 	}
-	look := func(offered *convert.Offered, far why.Feature) {
+	look := func(offered *convert.Offered, far bool) {
 		for i := range offered.Devices {
 			dev := &offered.Devices[i]
 			if !d.isSelected(s, dev) {
 				continue
 			}
-			if of := dev.OfGPU(); !out.some || of < out.least {
+			of := dev.OfGPU()
+			if dev.Shared() {
+				of = dev.PartOfGPU(dev.Use(s))
+			}
+			if !out.some || of < out.least {
 				out.least = of
 			}
 			out.some = true
-			out.parts = out.parts || !dev.WholeGPU()
-			if what := cmp.Or(far, dev.Undecided()); what == "" {
-				out.decided = true
-			} else if out.undecided == "" || what < out.undecided {
-				out.undecided = what
-			}
+			out.parts = out.parts || far || !dev.WholeGPU()
+			out.near, out.far = out.near || !far, out.far || far
 		}
 	}
-	//archtest:any-order it asks whether there is one, and for the first by name
+	//archtest:any-order it asks whether there is one, and for the least
 	for _, offered := range d.offered {
-		look(&offered, "")
+		look(&offered, false)
 	}
-	if d.manyFar() {
-		look(&d.far, why.SharedDevices)
-	} else {
-		whole := out.parts
-		look(&d.far, "")
-		out.parts = whole || out.parts || slices.ContainsFunc(d.far.Devices, func(dev convert.OfferedDevice) bool { return d.isSelected(s, &dev) })
-	}
+	look(&d.far, true)
+	out.far = out.far && d.manyFar()
 	d.met[s.Name] = out
 	return out
 }
@@ -676,31 +728,29 @@ func (d *devices) undecided(a *convert.Asked) why.Feature {
 	if a.Unknown != "" {
 		return a.Unknown
 	}
-	all := make(map[string]bool)
-	for _, r := range a.Claims.Requests {
-		for _, o := range r.Options {
-			all[o.Selection] = all[o.Selection] || o.All
-		}
-	}
 	for i := range a.Selections {
 		s := &a.Selections[i]
-		if m := d.meets(s); m.undecided != "" && (!m.decided || all[s.Name]) {
-			return m.undecided
+		if m := d.meets(s); m.far && (!m.near || s.All) {
+			return why.SharedDevices
 		}
 	}
 	return ""
 }
 
 func (d *devices) isSelected(s *convert.Selection, dev *convert.OfferedDevice) bool {
-	return s.Tolerates(dev.Taints) && d.isMeant(s, dev)
+	meant, err := d.isMeant(s, dev)
+	return dev.For(s, meant, err).Matches
 }
 
-// isMeant says whether the selection's expressions are true of the device, whatever taints it has.
-func (d *devices) isMeant(s *convert.Selection, dev *convert.OfferedDevice) bool {
-	return !slices.ContainsFunc(s.Expressions, func(e string) bool {
-		ok, err := d.selects(e, dev.Driver, dev.Device)
-		return err != nil || !ok
-	})
+// isMeant says whether the selection's expressions are true of the device, whatever taints it has. The first that is not true, or fails,
+// decides.
+func (d *devices) isMeant(s *convert.Selection, dev *convert.OfferedDevice) (bool, error) {
+	for _, e := range s.Expressions {
+		if ok, err := d.selects(e, dev.Driver, dev.Device); err != nil || !ok {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // learn takes note of what claims ask about.
@@ -724,18 +774,17 @@ func (d *devices) learn(a *convert.Asked) {
 
 // gpusHeld counts the whole GPUs that the claim has, and, in thousandths, what its parts of GPUs are of one.
 func (d *devices) gpusHeld(c *resourcev1.ResourceClaim) (whole, parts int64) {
-	for _, id := range convert.Holds(c) {
-		offered, far := d.offered[d.nodeOf(id)], false
-		if d.nodeOf(id) == everywhere {
-			offered, far = d.far, true
-		}
-		i := slices.IndexFunc(offered.Devices, func(o convert.OfferedDevice) bool { return o.ID == id })
-		switch {
-		case i < 0:
-		case !far && offered.Devices[i].WholeGPU():
+	for _, r := range convert.Held(c) {
+		id := convert.DeviceID(r.Driver, r.Pool, r.Device)
+		switch dev := d.device(id); {
+		case dev == nil:
+		case r.ShareID != nil:
+			share, _ := engine.ParseShare(dev.Share(r))
+			parts += dev.PartOfGPU(share.Draws)
+		case d.nodeOf(id) != everywhere && dev.WholeGPU():
 			whole++
 		default:
-			parts += offered.Devices[i].OfGPU()
+			parts += dev.OfGPU()
 		}
 	}
 	return whole, parts
@@ -800,7 +849,7 @@ func (f *Feed) giveDevices() {
 		d.grown, d.farMoved = false, d.farMoved || len(d.far.Devices) > 0
 	}
 	if d.stale[everywhere] {
-		if taken := d.unplaced(everywhere); !maps.Equal(taken, d.taken) {
+		if taken := d.unplaced(everywhere); !maps.EqualFunc(taken, d.taken, slices.Equal) {
 			d.taken, d.farMoved = taken, true
 		}
 		delete(d.stale, everywhere)
@@ -931,6 +980,7 @@ type DeviceScene struct {
 	Users   map[types.UID]resourcev1.ResourceClaimConsumerReference // by claim: whom it is reserved for, the pod or its group
 	Classes []*resourcev1.DeviceClass
 	Slices  []*resourcev1.ResourceSlice // of the node, with no devices but those that are to be had
+	Held    []*resourcev1.ResourceClaim // that have what is not to be had of these
 }
 
 // Scene returns what the devices of the want are allocated of; nil where something of it is gone.
@@ -954,14 +1004,64 @@ func (f *Feed) Scene(w DeviceWant) *DeviceScene {
 			out.Shared = append(out.Shared, c)
 		}
 	}
+	looksOn := admins(out.Claims)
 	for _, s := range slices.Concat(f.devices.tainted(w.Node), f.devices.tainted(everywhere)) {
 		s = s.DeepCopy()
 		s.Spec.Devices = slices.DeleteFunc(s.Spec.Devices, func(d resourcev1.Device) bool {
-			return !slices.Contains(w.Devices, convert.DeviceID(s.Spec.Driver, s.Spec.Pool.Name, d.Name)) && !admins(out.Claims)
+			return !looksOn && !planned(w.Devices, convert.DeviceID(s.Spec.Driver, s.Spec.Pool.Name, d.Name))
 		})
 		out.Slices = append(out.Slices, s)
 	}
+	out.Held = f.devices.beside(w, looksOn)
 	return out
+}
+
+// planned says whether the device, or a share of it, is among those of a plan.
+func planned(devices []string, id string) bool {
+	return slices.ContainsFunc(devices, func(text string) bool { return engine.DeviceOf(text) == id })
+}
+
+// beside are claims that have all that the plan does not give: of shared devices the rest of their capacity. A claim that looks on sees all
+// devices, and wants capacity of them that the plan does not name: beside it is what others have, and whole devices that they may be given.
+func (d *devices) beside(w DeviceWant, looksOn bool) (out []*resourcev1.ResourceClaim) {
+	rest := &resourcev1.ResourceClaim{Status: resourcev1.ResourceClaimStatus{Allocation: &resourcev1.AllocationResult{}}}
+	add := func(dev *convert.OfferedDevice) *resourcev1.DeviceRequestAllocationResult {
+		_, pool, _ := strings.Cut(dev.Pool, "/")
+		list := &rest.Status.Allocation.Devices.Results
+		*list = append(*list, resourcev1.DeviceRequestAllocationResult{Driver: dev.Driver, Pool: pool, Device: dev.Name})
+		return &(*list)[len(*list)-1]
+	}
+	var draws []engine.Draw
+	for i, text := range w.Devices {
+		share, is := engine.ParseShare(text)
+		dev := d.device(share.Device)
+		if looksOn || !is || dev == nil || planned(w.Devices[:i], share.Device) {
+			continue
+		}
+		draws = draws[:0]
+		for _, other := range w.Devices[i:] {
+			if more, is := engine.ParseShare(other); is && more.Device == share.Device {
+				draws = append(draws, more.Draws...)
+			}
+		}
+		r := add(dev)
+		r.ShareID, r.ConsumedCapacity = new(types.UID("others")), dev.Beside(draws)
+	}
+	if looksOn {
+		for _, at := range []string{w.Node, everywhere} {
+			for _, key := range sortedNames(d.holding[at]) {
+				out = append(out, d.claims[key])
+			}
+		}
+		for _, offered := range []convert.Offered{d.offered[w.Node], d.far} {
+			for i := range offered.Devices {
+				if dev := &offered.Devices[i]; !planned(w.Devices, dev.ID) && !dev.Draws() && !dev.Shared() {
+					add(dev)
+				}
+			}
+		}
+	}
+	return append(out, rest)
 }
 
 // admins says whether a claim looks on, and so has devices that the plan does not name.

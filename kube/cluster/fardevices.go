@@ -24,8 +24,8 @@ type reach struct {
 	selector *nodeaffinity.NodeSelector // nil: there is none, or none that makes sense
 }
 
-func newReach(dev *convert.OfferedDevice) reach {
-	r := reach{Reach: dev.Reach, name: dev.Reach.String()}
+func newReach(of convert.Reach) reach {
+	r := reach{Reach: of, name: of.String()}
 	if r.Selector != nil {
 		if s, err := nodeaffinity.NewNodeSelector(r.Selector); err == nil {
 			r.selector = s
@@ -52,22 +52,27 @@ type reached struct {
 }
 
 // withFar adds to what the node has the devices that it reaches besides. Of a pool that has counters it adds all that draw on some: whoever
-// holds one that the node does not reach leaves less of them.
+// holds one that the node does not reach leaves less of them. Of a slice that leaves it to devices who reaches them it adds all for which a
+// selector fails: upstream evaluates it before it asks.
 func (d *devices) withFar(own convert.Offered, n *corev1.Node) (convert.Offered, []reached) {
 	if len(d.far.Devices) == 0 || n == nil || d.manyFar() {
 		return own, nil
 	}
-	out := convert.Offered{Devices: own.Devices[:len(own.Devices):len(own.Devices)], Counters: own.Counters[:len(own.Counters):len(own.Counters)]}
-	here, pools := make([]bool, len(d.far.Devices)), make(map[string]bool)
+	out := convert.Offered{Unsure: own.Unsure, Devices: own.Devices[:len(own.Devices):len(own.Devices)], Counters: own.Counters[:len(own.Counters):len(own.Counters)]}
+	here, pools, from := make([]bool, len(d.far.Devices)), make(map[string]bool), make(map[string]bool)
 	for i := range d.far.Devices {
 		if here[i] = d.reaches[i].holds(n); here[i] {
-			pools[d.far.Devices[i].Pool] = true
+			pools[d.far.Devices[i].Pool], from[d.far.Devices[i].Slice] = true, true
 		}
+	}
+	fails := func(dev *convert.OfferedDevice) bool {
+		_, fails, _ := d.matching(dev, false)
+		return len(fails) > 0
 	}
 	var list []reached
 	for i := range d.far.Devices {
 		dev := &d.far.Devices[i]
-		if (here[i] || pools[dev.Pool] && dev.Draws()) && len(out.Devices) < engine.MaxOffers {
+		if (here[i] || pools[dev.Pool] && dev.Draws() || from[dev.Slice] && fails(dev)) && len(out.Devices) < engine.MaxOffers {
 			out.Devices, list = append(out.Devices, *dev), append(list, reached{d.reaches[i].name, here[i]})
 		}
 	}

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
 	"github.com/berth-dev/berth/engine"
@@ -47,12 +49,16 @@ type Selection struct {
 	Name        string // equal for equal selections
 	Expressions []string
 	Tolerations []resourcev1.DeviceToleration
-	All         bool // of a node all devices are had for which the expressions are true, or none: one with a taint keeps the others from being had
+	Capacity    map[resourcev1.QualifiedName]resource.Quantity // that is requested of each device
+	All         bool                                           // of a node all devices are had for which the expressions are true, or none: one with a taint keeps the others from being had
 }
 
 // newSelection names the selection after its class, with a mark of all that it consists of.
-func newSelection(class *resourcev1.DeviceClass, selectors []resourcev1.DeviceSelector, tolerations []resourcev1.DeviceToleration) Selection {
+func newSelection(class *resourcev1.DeviceClass, selectors []resourcev1.DeviceSelector, tolerations []resourcev1.DeviceToleration, capacity *resourcev1.CapacityRequirements) Selection {
 	s := Selection{Tolerations: tolerations}
+	if capacity != nil {
+		s.Capacity = capacity.Requests
+	}
 	h := sha256.New()
 	for _, list := range [][]resourcev1.DeviceSelector{class.Spec.Selectors, selectors} {
 		for _, d := range list {
@@ -67,12 +73,18 @@ func newSelection(class *resourcev1.DeviceClass, selectors []resourcev1.DeviceSe
 	for _, t := range tolerations {
 		fmt.Fprintf(h, " %q %q %q %q", t.Key, t.Operator, t.Value, t.Effect)
 	}
+	for _, name := range slices.Sorted(maps.Keys(s.Capacity)) {
+		q := s.Capacity[name]
+		fmt.Fprintf(h, " %q=%s", name, q.String())
+	}
 	s.Name = fmt.Sprintf("%s#%x", class.Name, h.Sum(nil)[:6])
 	return s
 }
 
 // ClassSelection is which devices are of the class, taints aside.
-func ClassSelection(class *resourcev1.DeviceClass) Selection { return newSelection(class, nil, nil) }
+func ClassSelection(class *resourcev1.DeviceClass) Selection {
+	return newSelection(class, nil, nil, nil)
+}
 
 // Tolerates says whether the request may have a device with these taints.
 func (s *Selection) Tolerates(taints []resourcev1.DeviceTaint) bool {
@@ -88,17 +100,19 @@ type Asked struct {
 	Selections []Selection // that requests name
 	Missing    []string    // what has to be there before anything can be had
 	Unknown    why.Feature // what is asked for and not decided; "": nothing
+	claims     int
 }
 
 // Add takes in what a claim that has no devices yet, and that the pod calls by the name, asks for. class finds device classes,
 // nil for none.
 func (a *Asked) Add(called string, c *resourcev1.ResourceClaim, class func(string) *resourcev1.DeviceClass) {
 	spec := &c.Spec.Devices
-	first := len(a.Claims.Requests)
+	first, number := len(a.Claims.Requests), a.claims
+	a.claims++
 	parts := make([][]string, 0, len(spec.Requests)) // names of the options of each request, as constraints name them
 	for i := range spec.Requests {
 		r := &spec.Requests[i]
-		out := engine.DeviceRequest{Name: called + "/" + r.Name}
+		out := engine.DeviceRequest{Name: called + "/" + r.Name, Claim: number}
 		var names []string
 		if e := r.Exactly; e != nil {
 			out.Options = append(out.Options, a.option(called, e.DeviceClassName, e.Selectors, e.Tolerations, e.AllocationMode, e.Count, e.Capacity, class))
@@ -128,14 +142,14 @@ func (a *Asked) Add(called string, c *resourcev1.ResourceClaim, class func(strin
 			a.Unknown = why.Claims // a kind of constraint that is not known
 			continue
 		}
-		number := len(a.Claims.Match)
+		agreement := len(a.Claims.Match)
 		a.Claims.Match = append(a.Claims.Match, rule)
 		for r, names := range parts {
 			for o, name := range names {
 				whole, _, _ := strings.Cut(name, "/")
 				if len(k.Requests) == 0 || slices.Contains(k.Requests, name) || slices.Contains(k.Requests, whole) {
 					opt := &a.Claims.Requests[first+r].Options[o]
-					opt.Match = append(opt.Match, number)
+					opt.Match = append(opt.Match, agreement)
 				}
 			}
 		}
@@ -148,10 +162,7 @@ func (a *Asked) option(claim, className string, selectors []resourcev1.DeviceSel
 		a.Missing = append(a.Missing, fmt.Sprintf("device class %s, which claim %s names, does not exist", className, claim))
 		return engine.DeviceOption{Selection: className, Count: 1}
 	}
-	if capacity != nil && len(capacity.Requests) > 0 {
-		a.Unknown = why.DeviceCapacity
-	}
-	s := newSelection(of, selectors, tolerations)
+	s := newSelection(of, selectors, tolerations, capacity)
 	if mode == resourcev1.DeviceAllocationModeAll {
 		s.Name, s.All = s.Name+"*", true
 	}
@@ -171,15 +182,23 @@ func (a *Asked) option(claim, className string, selectors []resourcev1.DeviceSel
 // DeviceID names a device in the cluster.
 func DeviceID(driver, pool, device string) string { return driver + "/" + pool + "/" + device }
 
-// Holds are the devices that the claim has to itself, by DeviceID.
+// Holds are the devices that the claim has to itself, or has shares of, by DeviceID.
 func Holds(c *resourcev1.ResourceClaim) []string {
+	var out []string
+	for _, r := range Held(c) {
+		out = append(out, DeviceID(r.Driver, r.Pool, r.Device))
+	}
+	return out
+}
+
+// Held is what the claim has, those devices aside that it looks on at.
+func Held(c *resourcev1.ResourceClaim) (out []*resourcev1.DeviceRequestAllocationResult) {
 	if c.Status.Allocation == nil {
 		return nil
 	}
-	var out []string
-	for _, r := range c.Status.Allocation.Devices.Results {
-		if r.AdminAccess == nil || !*r.AdminAccess {
-			out = append(out, DeviceID(r.Driver, r.Pool, r.Device))
+	for i := range c.Status.Allocation.Devices.Results {
+		if r := &c.Status.Allocation.Devices.Results[i]; r.AdminAccess == nil || !*r.AdminAccess {
+			out = append(out, r)
 		}
 	}
 	return out
@@ -189,6 +208,9 @@ func Holds(c *resourcev1.ResourceClaim) []string {
 type Offered struct {
 	Devices  []OfferedDevice
 	Counters []engine.Counter
+	// Unsure is who reaches devices of pools of which not all slices are there, or that contradict themselves: nobody gets all devices of
+	// a node with such.
+	Unsure []Reach
 }
 
 // OfferedDevice is a device and whose it is.
@@ -196,6 +218,7 @@ type OfferedDevice struct {
 	ID     string
 	Driver string
 	Pool   string // with its driver
+	Slice  string
 	Reach  Reach
 	*resourcev1.Device
 	draws []engine.Draw
@@ -275,20 +298,22 @@ func TaintsDevice(r *resourcev1.DeviceTaintRule, s *resourcev1.ResourceSlice, de
 	return is(by.Driver, s.Spec.Driver) && is(by.Pool, s.Spec.Pool.Name) && is(by.Device, device)
 }
 
-// ReadSlices reads the slices of one node: of each pool the newest generation, if all of it is there.
+// ReadSlices reads the slices of one node: of each pool the newest generation, if all of it is there and makes sense, as upstream decides
+// (k8s.io/dynamic-resource-allocation v0.37.1, GatherPools).
 func ReadSlices(all []*resourcev1.ResourceSlice) Offered {
 	type pool struct {
-		generation int64
-		slices     []*resourcev1.ResourceSlice
+		driver, name string
+		generation   int64
+		slices       []*resourcev1.ResourceSlice
 	}
 	pools := make(map[string]*pool)
-	var names []string
+	var list []*pool
 	for _, s := range all {
 		key := s.Spec.Driver + "/" + s.Spec.Pool.Name
 		p := pools[key]
 		if p == nil {
-			p = &pool{generation: -1}
-			pools[key], names = p, append(names, key)
+			p = &pool{driver: s.Spec.Driver, name: s.Spec.Pool.Name, generation: -1}
+			pools[key], list = p, append(list, p)
 		}
 		if s.Spec.Pool.Generation > p.generation {
 			p.generation, p.slices = s.Spec.Pool.Generation, nil
@@ -297,39 +322,57 @@ func ReadSlices(all []*resourcev1.ResourceSlice) Offered {
 			p.slices = append(p.slices, s)
 		}
 	}
-	slices.Sort(names)
+	slices.SortFunc(list, func(a, b *pool) int {
+		return cmp.Or(strings.Compare(a.driver, b.driver), strings.Compare(a.name, b.name))
+	})
 	var out Offered
-	for _, key := range names {
-		p := pools[key]
-		if int64(len(p.slices)) != p.slices[0].Spec.Pool.ResourceSliceCount {
+	for _, p := range list {
+		slices.SortFunc(p.slices, func(a, b *resourcev1.ResourceSlice) int { return strings.Compare(a.Name, b.Name) })
+		var one Offered
+		for _, s := range p.slices {
+			one.add(p.driver+"/"+p.name, s)
+		}
+		if int64(len(p.slices)) != p.slices[0].Spec.Pool.ResourceSliceCount || !one.makeSense() {
+			for _, s := range p.slices {
+				out.unsure(s)
+			}
 			continue
 		}
-		slices.SortFunc(p.slices, func(a, b *resourcev1.ResourceSlice) int { return strings.Compare(a.Name, b.Name) })
-		for _, s := range p.slices {
-			out.add(key, s)
-		}
+		out.Devices, out.Counters = append(out.Devices, one.Devices...), append(out.Counters, one.Counters...)
 	}
-	out.dropStray()
 	if len(out.Devices) > engine.MaxOffers {
 		out.Devices = out.Devices[:engine.MaxOffers]
 	}
 	return out
 }
 
-// dropStray takes out devices that draw on a counter that there is not, and what is there twice: nobody could have them.
-func (o *Offered) dropStray() {
-	known := make(map[string]bool, len(o.Counters))
-	o.Counters = slices.DeleteFunc(o.Counters, func(c engine.Counter) bool {
-		twice := known[c.Name]
+// makeSense says whether no device and no counter of a pool is there twice, and devices draw on counters that there are.
+func (o *Offered) makeSense() bool {
+	known, seen := make(map[string]bool, len(o.Counters)), make(map[string]bool, len(o.Devices))
+	for _, c := range o.Counters {
+		if known[c.Name] {
+			return false
+		}
 		known[c.Name] = true
-		return twice
-	})
-	seen := make(map[string]bool, len(o.Devices))
-	o.Devices = slices.DeleteFunc(o.Devices, func(d OfferedDevice) bool {
-		twice := seen[d.ID]
+	}
+	for _, d := range o.Devices {
+		if seen[d.ID] || slices.ContainsFunc(d.draws, func(x engine.Draw) bool { return !known[x.Counter] }) {
+			return false
+		}
 		seen[d.ID] = true
-		return twice || slices.ContainsFunc(d.draws, func(x engine.Draw) bool { return !known[x.Counter] })
-	})
+	}
+	return true
+}
+
+// unsure notes who reaches the slice.
+func (o *Offered) unsure(s *resourcev1.ResourceSlice) {
+	if s.Spec.PerDeviceNodeSelection == nil || !*s.Spec.PerDeviceNodeSelection {
+		o.Unsure = append(o.Unsure, reachOf(s, nil))
+		return
+	}
+	for i := range s.Spec.Devices {
+		o.Unsure = append(o.Unsure, reachOf(s, &s.Spec.Devices[i]))
+	}
 }
 
 func (o *Offered) add(pool string, s *resourcev1.ResourceSlice) {
@@ -342,7 +385,7 @@ func (o *Offered) add(pool string, s *resourcev1.ResourceSlice) {
 	}
 	for i := range s.Spec.Devices {
 		d := &s.Spec.Devices[i]
-		out := OfferedDevice{ID: pool + "/" + d.Name, Driver: s.Spec.Driver, Pool: pool, Reach: reachOf(s, d), Device: d}
+		out := OfferedDevice{ID: pool + "/" + d.Name, Driver: s.Spec.Driver, Pool: pool, Slice: s.Name, Reach: reachOf(s, d), Device: d}
 		for k := range d.ConsumesCounters {
 			use := &d.ConsumesCounters[k]
 			for _, name := range slices.Sorted(maps.Keys(use.Counters)) {
@@ -356,21 +399,10 @@ func (o *Offered) add(pool string, s *resourcev1.ResourceSlice) {
 
 func clampAmount(v int64) int64 { return max(0, min(v, engine.MaxAmount)) }
 
-// Undecided says whether some of the devices are not decided about.
-func (o *Offered) Undecided() bool {
-	return slices.ContainsFunc(o.Devices, func(d OfferedDevice) bool { return d.Undecided() != "" })
-}
+// WholeGPU says whether the device is a GPU, and not a part of one, and is had whole.
+func (d *OfferedDevice) WholeGPU() bool { return d.isGPU() && !d.Shared() }
 
-// Undecided is what keeps the device from being decided about: it is held by several claims at a time; "": nothing.
-func (d *OfferedDevice) Undecided() why.Feature {
-	if d.AllowMultipleAllocations != nil && *d.AllowMultipleAllocations {
-		return why.DeviceCapacity
-	}
-	return ""
-}
-
-// WholeGPU says whether the device is a GPU, and not a part of one.
-func (d *OfferedDevice) WholeGPU() bool {
+func (d *OfferedDevice) isGPU() bool {
 	if !strings.HasPrefix(d.Driver, "gpu.") {
 		return false
 	}
@@ -421,9 +453,44 @@ func (d *OfferedDevice) Attribute(name string) string {
 	return ""
 }
 
-// Offer is the device as the engine sees it: which selections it matches, sorted, and the attributes that matter to somebody.
-func (d *OfferedDevice) Offer(selections, attributes []string) engine.Offer {
-	out := engine.Offer{ID: d.ID, Selections: selections, Draws: d.draws}
+// Verdict is what a device is to a selection.
+type Verdict struct {
+	Matches bool
+	Fails   bool // the selection cannot be evaluated for it
+	Blocks  bool // it is one of all devices that the selection wants, and has a taint that is not tolerated
+}
+
+// For says what the device is to a selection. meant is what its expressions say.
+func (d *OfferedDevice) For(s *Selection, meant bool, err error) Verdict {
+	if err != nil || !meant {
+		return Verdict{Fails: err != nil}
+	}
+	c := d.consumes(s.Capacity)
+	if c.broken || !c.fits {
+		return Verdict{Fails: c.broken}
+	}
+	tolerated := s.Tolerates(d.Taints)
+	return Verdict{Matches: tolerated, Blocks: !tolerated && s.All}
+}
+
+// Use is what a share of the device draws for the selection.
+func (d *OfferedDevice) Use(s *Selection) []engine.Draw { return d.drawn(d.consumes(s.Capacity).of) }
+
+// Offer is the device as the engine sees it: which selections it matches, by name, those that fail for it, those of all devices that it keeps
+// from being met, and the attributes that matter to somebody.
+func (d *OfferedDevice) Offer(matches []Selection, fails, blocks, attributes []string) engine.Offer {
+	out := engine.Offer{ID: d.ID, Draws: d.draws, Fails: fails, Blocks: blocks}
+	for i := range matches {
+		out.Selections = append(out.Selections, matches[i].Name)
+	}
+	if d.Shared() {
+		out.Shared, out.Capacity = true, d.capacity()
+		for i := range matches {
+			if draws := d.Use(&matches[i]); len(draws) > 0 {
+				out.Uses = append(out.Uses, engine.Use{Selection: matches[i].Name, Draws: draws})
+			}
+		}
+	}
 	for _, name := range attributes {
 		if v := d.Attribute(name); v != "" {
 			if out.Attributes == nil {

@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/structured"
 )
@@ -15,19 +14,16 @@ import (
 // ErrNoDevices says that the claims cannot be met with the devices that are offered.
 var ErrNoDevices = errors.New("the claims cannot be met with these devices")
 
-// Maker makes allocations for claims, all together, out of the devices on offer, all of which are free.
-type Maker func(ctx context.Context, n *corev1.Node, offered []*resourcev1.ResourceSlice, classes []*resourcev1.DeviceClass, claims []*resourcev1.ResourceClaim) ([]resourcev1.AllocationResult, error)
+// Maker makes allocations for claims, all together, out of the devices on offer, all that the claims in held do not have.
+type Maker func(ctx context.Context, n *corev1.Node, offered []*resourcev1.ResourceSlice, classes []*resourcev1.DeviceClass, claims, held []*resourcev1.ResourceClaim) ([]resourcev1.AllocationResult, error)
 
 // NewMaker returns a Maker that keeps compiled selectors. It may be used by several goroutines.
 func NewMaker() Maker {
 	cache := cel.NewCache(programs, celFeatures)
-	return func(ctx context.Context, n *corev1.Node, offered []*resourcev1.ResourceSlice, classes []*resourcev1.DeviceClass, claims []*resourcev1.ResourceClaim) ([]resourcev1.AllocationResult, error) {
+	return func(ctx context.Context, n *corev1.Node, offered []*resourcev1.ResourceSlice, classes []*resourcev1.DeviceClass, claims, held []*resourcev1.ResourceClaim) ([]resourcev1.AllocationResult, error) {
 		ctx, cancel := context.WithTimeout(ctx, allocateFor)
 		defer cancel()
-		none := structured.AllocatedState{
-			AllocatedDevices: sets.New[structured.DeviceID](), AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](), AggregatedCapacity: structured.NewConsumedCapacityCollection(),
-		}
-		a, err := structured.NewAllocator(ctx, everything, none, classLister(classes), offered, cache)
+		a, err := structured.NewAllocator(ctx, everything, allocatedIn(held), classLister(classes), offered, cache)
 		if err != nil {
 			return nil, fmt.Errorf("allocate: %w", err)
 		}

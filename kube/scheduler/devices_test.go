@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
 )
 
@@ -358,12 +359,6 @@ func TestDevicesThatAreNotDecided(t *testing.T) {
 				s.Spec.Devices = append(s.Spec.Devices, resourcev1.Device{Name: fmt.Sprint("more-", i)})
 			}
 		}, "asks for devices-of-several-nodes, which is not supported yet"},
-		{"several claims have them at once", func(s *resourcev1.ResourceSlice, _ *resourcev1.ResourceClaim) {
-			s.Spec.Devices[0].AllowMultipleAllocations = new(true)
-		}, "asks for device-capacity, which is not supported yet"},
-		{"a part of their capacity", func(_ *resourcev1.ResourceSlice, c *resourcev1.ResourceClaim) {
-			c.Spec.Devices.Requests[0].Exactly.Capacity = &resourcev1.CapacityRequirements{Requests: map[resourcev1.QualifiedName]resource.Quantity{"memory": resource.MustParse("1Gi")}}
-		}, "asks for device-capacity, which is not supported yet"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -380,16 +375,54 @@ func TestDevicesThatAreNotDecided(t *testing.T) {
 					w.add(o)
 				}
 				w.after(time.Minute)
-				want := "n2"
-				if claim.Spec.Devices.Requests[0].Exactly.Capacity != nil {
-					want = ""
-				}
-				if diff := cmp.Diff([]string{want}, w.at("a")); diff != "" {
+				if diff := cmp.Diff([]string{"n2"}, w.at("a")); diff != "" {
 					t.Error(diff)
 				}
 			})
 		})
 	}
+}
+
+// Several claims have shares of one device, as much as its capacity holds. Each allocation says which share it is and what it consumes, rounded
+// up as the device wants it, and whoever waits starts when enough is given back.
+func TestSharesOfADevice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		objects := gpuNode("n1", 1)
+		d := &objects[1].(*resourcev1.ResourceSlice).Spec.Devices[0]
+		gigabit := resource.MustParse("1G")
+		d.AllowMultipleAllocations = new(true)
+		d.Capacity = map[resourcev1.QualifiedName]resourcev1.DeviceCapacity{"bandwidth": {Value: resource.MustParse("10G"), RequestPolicy: &resourcev1.CapacityRequestPolicy{
+			Default: &gigabit, ValidRange: &resourcev1.CapacityRequestPolicyRange{Min: &gigabit, Step: &gigabit},
+		}}}
+		for name, rate := range map[string]string{"a": "3500M", "b": "6G", "c": "2G"} {
+			c := resourceClaim("of-"+name, 1)
+			c.Spec.Devices.Requests[0].Exactly.Capacity = &resourcev1.CapacityRequirements{Requests: map[resourcev1.QualifiedName]resource.Quantity{"bandwidth": resource.MustParse(rate)}}
+			objects = append(objects, c, withDevices(name, "of-"+name))
+		}
+		w := deviceWorld(t, objects...)
+		w.start()
+		w.after(2 * time.Second)
+		if diff := cmp.Diff([]string{"n1", "n1", ""}, w.at("a", "b", "c")); diff != "" {
+			t.Fatal(diff)
+		}
+		seen := map[types.UID]bool{}
+		for claim, want := range map[string]string{"of-a": "4G", "of-b": "6G"} {
+			r := w.resourceClaim(claim).Status.Allocation.Devices.Results[0]
+			if got := r.ConsumedCapacity["bandwidth"]; got.Cmp(resource.MustParse(want)) != 0 || r.ShareID == nil || seen[*r.ShareID] {
+				t.Errorf("%s has %+v, want %s", claim, r, want)
+			} else {
+				seen[*r.ShareID] = true
+			}
+		}
+		w.remove("pods", "default", "a")
+		if err := w.client.Tracker().Delete(resourceClaims, "default", "of-a"); err != nil {
+			t.Fatal(err)
+		}
+		w.after(time.Minute)
+		if diff := cmp.Diff([]string{"n1", "n1"}, w.at("b", "c")); diff != "" {
+			t.Error(diff)
+		}
+	})
 }
 
 // The members of a gang share one claim: none of them may wait for another to run first, and all are on the node of its devices.

@@ -72,7 +72,7 @@ func (v *preparer) allocateFor(ctx context.Context, w cluster.DeviceWant) error 
 	open := slices.DeleteFunc(slices.Clone(scene.Claims), func(c *resourcev1.ResourceClaim) bool { return c.Status.Allocation != nil })
 	results := make(map[types.UID]*resourcev1.AllocationResult, len(open))
 	if len(open) > 0 {
-		made, err := v.makes(ctx, scene.Node, scene.Slices, scene.Classes, open)
+		made, err := v.makes(ctx, scene.Node, scene.Slices, scene.Classes, open, scene.Held)
 		if err != nil {
 			return fmt.Errorf("devices of pod %s on node %s: %w", w.Pod, w.Node, err)
 		}

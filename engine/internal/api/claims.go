@@ -19,6 +19,24 @@ type Offer struct {
 	// Reach names the nodes that reach a device which is not of one node, and which each of them offers under the same ID: whoever
 	// holds it on one node keeps it from all of them. Devices with the same Reach are offered by the same nodes. "": it is of this node.
 	Reach string `json:"reach,omitempty"`
+	// Fails names the selections that cannot be evaluated for it, sorted: a pod that would have to look at it with one of these gets no
+	// devices of the node.
+	Fails []string `json:"fails,omitempty"`
+	// Blocks names the selections for which it is one of all devices that are wanted, and cannot be had, sorted: it has a taint.
+	Blocks []string `json:"blocks,omitempty"`
+	// Shared is that several may have it at once, a share each: what their shares draw on Capacity must be there. Uses is what a share
+	// draws, by selection, sorted; of a selection that is not among them it draws nothing.
+	Shared   bool      `json:"shared,omitempty"`
+	Capacity []Counter `json:"capacity,omitempty"`
+	Uses     []Use     `json:"uses,omitempty"`
+	// Held are the shares of it, with their names, that nobody has who is known.
+	Held []string `json:"held,omitempty"`
+}
+
+// Use is what a share of a device draws on its capacity for whoever asks for it by the selection.
+type Use struct {
+	Selection string `json:"selection"`
+	Draws     []Draw `json:"draws"`
 }
 
 // Draw is what a device takes of a counter: partitions of one card share its memory and its compute slices.
@@ -45,7 +63,8 @@ type Claims struct {
 
 // DeviceRequest is met by the first of its options that can be had on the node together with the requests before it.
 type DeviceRequest struct {
-	Name    string         `json:"name"` // claim/request, for people
+	Name    string         `json:"name"`            // claim/request, for people
+	Claim   int            `json:"claim,omitempty"` // the number of its claim among those of the pod: one claim has a device once
 	Options []DeviceOption `json:"options"`
 }
 
@@ -67,7 +86,9 @@ type DeviceAgreement struct {
 // What a node may offer and a pod may claim. Kubernetes allows 32 devices in a claim; a pod has few claims.
 const (
 	MaxOffers       = 4096
-	MaxClaimDevices = 256
+	MaxClaimDevices = 256 // of a pod
+	MaxOfOneClaim   = 32
+	MaxClaims       = 32 // of a pod
 )
 
 // String names the requests, for people.
@@ -84,7 +105,7 @@ func (c *Claims) equal(o *Claims) bool {
 		return c == o
 	}
 	return c.Counted == o.Counted && slices.Equal(c.Match, o.Match) && slices.EqualFunc(c.Requests, o.Requests, func(a, b DeviceRequest) bool {
-		return a.Name == b.Name && slices.EqualFunc(a.Options, b.Options, func(a, b DeviceOption) bool {
+		return a.Name == b.Name && a.Claim == b.Claim && slices.EqualFunc(a.Options, b.Options, func(a, b DeviceOption) bool {
 			return a.Selection == b.Selection && a.Count == b.Count && a.All == b.All && a.Admin == b.Admin && slices.Equal(a.Match, b.Match)
 		})
 	})
@@ -102,6 +123,9 @@ func (c *Claims) check() string {
 	for _, r := range c.Requests {
 		if len(r.Options) == 0 {
 			return fmt.Sprintf("claims: request %s has no option", r.Name)
+		}
+		if r.Claim < 0 || r.Claim >= MaxClaims {
+			return fmt.Sprintf("claims: request %s is of claim %d", r.Name, r.Claim)
 		}
 		most := 0
 		for _, o := range r.Options {
@@ -135,7 +159,31 @@ func (o *Offer) Matches(selection string) bool {
 
 // Alike says whether no claim can tell the devices apart.
 func (o *Offer) Alike(p *Offer) bool {
-	return o.Taken == p.Taken && o.Reach == p.Reach && slices.Equal(o.Selections, p.Selections) && maps.Equal(o.Attributes, p.Attributes) && slices.Equal(o.Draws, p.Draws)
+	return o.Taken == p.Taken && o.Reach == p.Reach && slices.Equal(o.Selections, p.Selections) && maps.Equal(o.Attributes, p.Attributes) && slices.Equal(o.Draws, p.Draws) &&
+		slices.Equal(o.Fails, p.Fails) && slices.Equal(o.Blocks, p.Blocks) && o.Shared == p.Shared && slices.Equal(o.Capacity, p.Capacity) && slices.EqualFunc(o.Uses, p.Uses, Use.equal) && slices.Equal(o.Held, p.Held)
+}
+
+func (u Use) equal(v Use) bool { return u.Selection == v.Selection && slices.Equal(u.Draws, v.Draws) }
+
+// FailsFor says whether the selection cannot be evaluated for the device.
+func (o *Offer) FailsFor(selection string) bool {
+	_, is := slices.BinarySearch(o.Fails, selection)
+	return is
+}
+
+// BlocksFor says whether whoever wants all devices of the selection would have to have it, and cannot.
+func (o *Offer) BlocksFor(selection string) bool {
+	_, is := slices.BinarySearch(o.Blocks, selection)
+	return is
+}
+
+// UseOf is what a share of the device draws for the selection.
+func (o *Offer) UseOf(selection string) []Draw {
+	i, ok := slices.BinarySearchFunc(o.Uses, selection, func(u Use, s string) int { return strings.Compare(u.Selection, s) })
+	if !ok {
+		return nil
+	}
+	return o.Uses[i].Draws
 }
 
 func (o Offer) equal(p Offer) bool {
@@ -162,16 +210,49 @@ func (n *Node) checkOffers() string {
 	ids := make(map[string]bool, len(n.Offers))
 	for i := range n.Offers {
 		o := &n.Offers[i]
-		if o.ID == "" || ids[o.ID] {
-			return fmt.Sprintf("device %q is offered twice, or has no id", o.ID)
+		if o.ID == "" || ids[o.ID] || strings.ContainsAny(o.ID, "?#") {
+			return fmt.Sprintf("device %q is offered twice, or has no id, or one with a ? or a #", o.ID)
 		}
 		ids[o.ID] = true
-		if !slices.IsSorted(o.Selections) {
+		if !slices.IsSorted(o.Selections) || !slices.IsSorted(o.Fails) || !slices.IsSorted(o.Blocks) {
 			return fmt.Sprintf("selections of device %s are not sorted", o.ID)
+		}
+		if text := o.checkShares(); text != "" {
+			return fmt.Sprintf("device %s: %s", o.ID, text)
 		}
 		for _, d := range o.Draws {
 			if _, known := left[d.Counter]; !known || d.Amount < 0 || d.Amount > MaxAmount {
 				return fmt.Sprintf("device %s draws %d on counter %s", o.ID, d.Amount, d.Counter)
+			}
+		}
+	}
+	return ""
+}
+
+// checkShares is about the capacity of a device that several may have.
+func (o *Offer) checkShares() string {
+	if !o.Shared && len(o.Capacity)+len(o.Uses)+len(o.Held) > 0 {
+		return "it has capacity for shares, and is not shared"
+	}
+	known := make(map[string]bool, len(o.Capacity))
+	for _, c := range o.Capacity {
+		if c.Name == "" || known[c.Name] || strings.ContainsAny(c.Name, "?#&=") || c.Amount < 0 || c.Amount > MaxAmount {
+			return fmt.Sprintf("capacity %q of %d makes no sense, or is there twice", c.Name, c.Amount)
+		}
+		known[c.Name] = true
+	}
+	for _, text := range o.Held {
+		if s, ok := ParseShare(text); !ok || s.Device != o.ID || s.Name == "" {
+			return fmt.Sprintf("%q is no share of it with a name", text)
+		}
+	}
+	for i, u := range o.Uses {
+		if i > 0 && o.Uses[i-1].Selection >= u.Selection {
+			return "uses are not sorted by selection"
+		}
+		for _, d := range u.Draws {
+			if !known[d.Counter] || d.Amount < 0 || d.Amount > MaxAmount {
+				return fmt.Sprintf("a share draws %d on capacity %s", d.Amount, d.Counter)
 			}
 		}
 	}

@@ -579,7 +579,8 @@ type Rejected struct {
 //	19 2026-11-17  Queue.Strict
 //	20 2026-11-17  Hold.Devices and Claimed: places that are held keep devices of claims
 //	21 2026-11-18  Offer.Reach: devices that several nodes reach
-const SnapshotVersion = 21
+//	22 2026-11-18  shares of devices: Offer.Shared, Capacity, Uses and Held; Offer.Fails and Blocks; DeviceRequest.Claim
+const SnapshotVersion = 22
 
 // Snapshot is everything a State knows, in canonical order. Times are in UTC.
 type Snapshot struct {

@@ -685,29 +685,53 @@ func (a *Check) offers(n *Node) {
 	}
 	for i, d := range n.Spec.Offers {
 		held := auditBit(d.Taken)
-		//archtest:any-order a sum
+		shares := make(map[string]int64) // those with a name once, others by their number
+		count := func(ids []string) {
+			for _, id := range ids {
+				switch s, is := api.ParseShare(id); {
+				case id == d.ID || is && s.Device == d.ID && !d.Shared:
+					held++
+				case is && s.Device == d.ID && s.Name != "":
+					shares[id] = 1
+				case is && s.Device == d.ID:
+					shares[id]++
+				}
+			}
+		}
+		count(d.Held)
+		//archtest:any-order holders are counted, which any order does
 		for _, o := range a.m.Nodes {
 			if o != n && d.Reach == "" {
 				continue
 			}
 			for _, p := range o.Pods {
-				if _, devices := a.place(p.Pod); slices.Contains(devices, d.ID) {
-					held++
-				}
+				_, devices := a.place(p.Pod)
+				count(devices)
 			}
 		}
-		//archtest:any-order a sum
+		//archtest:any-order holders are counted, which any order does
 		for key, h := range a.m.Holds {
 			if h.Node != n.Name && d.Reach == "" || a.m.IsRejected(api.KindHold, key) {
 				continue
 			}
-			for _, id := range h.Devices {
-				held += auditBit(id == d.ID)
-			}
+			count(h.Devices)
 		}
 		a.Note("node", n.Name, "offer", d.ID, int64(n.Offers.Holders(i)), held)
+		sharers, of := int64(0), make(map[string]int64)
+		//archtest:any-order holders are counted, which any order does
+		for text, times := range shares {
+			sharers += times
+			s, _ := api.ParseShare(text)
+			for _, x := range s.Draws {
+				of[x.Counter] += times * x.Amount
+			}
+		}
+		a.Note("node", n.Name, "sharers", d.ID, int64(n.Offers.Sharers(i)), sharers)
+		for _, c := range d.Capacity {
+			a.Note("node", n.Name, "capacity "+c.Name, d.ID, n.Offers.LeftOf(i, c.Name), c.Amount-of[c.Name])
+		}
 		for _, x := range d.Draws {
-			if held > 0 {
+			if held+sharers > 0 {
 				left[x.Counter] -= x.Amount
 			}
 		}

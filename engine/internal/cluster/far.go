@@ -17,8 +17,8 @@ type far struct {
 }
 
 type farDevice struct {
-	nodes   []*Node // that offer it
-	holders int32   // pods and holds, on any node
+	nodes   []*Node          // that offer it
+	holders map[string]int32 // pods and holds, on any node, by what they have of it: the whole, or a share
 }
 
 // joinFar enters the node, whose offers were made anew, at the devices that it reaches, and holds there what is held.
@@ -29,7 +29,7 @@ func (m *Model) joinFar(n *Node) {
 			m.far = far{devices: make(map[string]*farDevice), reaches: make(map[string]map[string]int)}
 		}
 		if m.far.devices[o.ID] == nil {
-			m.far.devices[o.ID] = &farDevice{}
+			m.far.devices[o.ID] = &farDevice{holders: make(map[string]int32)}
 			fresh = append(fresh, o.ID)
 		}
 		m.far.devices[o.ID].nodes = append(m.far.devices[o.ID].nodes, n)
@@ -39,8 +39,9 @@ func (m *Model) joinFar(n *Node) {
 		m.findHolders(fresh)
 	}
 	n.Offers.Far(func(o *api.Offer) {
-		if by := m.far.devices[o.ID].holders; by != 0 {
-			n.Offers.HoldFar(o.ID, by)
+		//archtest:any-order each is counted by itself
+		for text, by := range m.far.devices[o.ID].holders {
+			n.Offers.HoldFar(text, by)
 		}
 	})
 }
@@ -61,8 +62,8 @@ func (m *Model) findHolders(fresh []string) {
 	slices.Sort(fresh)
 	count := func(ids []string) {
 		for _, id := range ids {
-			if _, is := slices.BinarySearch(fresh, id); is {
-				m.far.devices[id].holders++
+			if _, is := slices.BinarySearch(fresh, api.DeviceOf(id)); is {
+				m.far.devices[api.DeviceOf(id)].holders[id]++
 			}
 		}
 	}
@@ -83,12 +84,14 @@ func (m *Model) holdFar(n *Node, ids []string, by int32) {
 		return
 	}
 	for _, id := range ids {
-		d := m.far.devices[id]
+		d := m.far.devices[api.DeviceOf(id)]
 		if d == nil {
 			continue
 		}
 		//mutate: index-offers-held-far
-		d.holders += by
+		if d.holders[id] += by; d.holders[id] == 0 {
+			delete(d.holders, id)
+		}
 		for _, o := range d.nodes {
 			if o.Offers.HoldFar(id, by); o != n {
 				m.touched(o)
@@ -97,10 +100,10 @@ func (m *Model) holdFar(n *Node, ids []string, by int32) {
 	}
 }
 
-// selects counts the device for its selections. One that draws on counters is of a reach of its own: what it leaves differs.
+// selects counts the device for its selections. One that draws on counters, or is shared, is of a reach of its own: what it leaves differs.
 func (f *far) selects(o *api.Offer, by int) {
 	reach := o.Reach
-	if len(o.Draws) > 0 {
+	if len(o.Draws) > 0 || o.Shared {
 		reach = "counters of " + o.ID
 	}
 	for _, s := range o.Selections {

@@ -1,7 +1,7 @@
 package device
 
 import (
-	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/berth-dev/berth/engine/internal/api"
@@ -9,13 +9,22 @@ import (
 
 // Offers are the devices of one node that resource claims are met with, and who holds them. What is free follows from the
 // node as told and from how many pods hold each device; nothing else is kept.
+//
+// A device that several may have at once is held in shares. Each draws on the capacity of the device, and while there is one, the device
+// draws on the node's counters as any other. Capacity is kept as counters, after those of the node.
 type Offers struct {
 	told    []api.Offer
-	holders []int32   // by device: how many pods hold it
+	holders []int32   // by device: how many pods hold it whole
 	left    []int64   // by counter: what is left of it; negative by others' doing
 	draws   [][]drawn // by device
 	like    []int32   // by device: the first device that no claim can tell from it
 	at      map[string]int32
+	fails   bool // some device cannot be evaluated for some selection
+
+	// Of nodes with devices that are shared; nil for others.
+	sharers  []int32          // by device: how many shares of it are held
+	capacity []int32          // by device: the counter of its first capacity
+	named    map[string]int32 // by text of shares that have a name: how many pods hold them
 }
 
 type drawn struct {
@@ -42,14 +51,33 @@ func NewOffers(n *api.Node) *Offers {
 		for _, x := range d.Draws {
 			o.draws[i] = append(o.draws[i], drawn{counter[x.Counter], x.Amount})
 		}
-		if o.like[i] = int32(i); len(d.Draws) == 0 {
+		if o.like[i] = int32(i); len(d.Draws) == 0 && !d.Shared {
 			o.like[i] = int32(slices.IndexFunc(o.told[:i+1], func(e api.Offer) bool { return d.Alike(&e) }))
+		}
+		o.fails = o.fails || len(d.Fails) > 0
+		if d.Shared {
+			o.shared(i)
 		}
 		if d.Taken {
 			o.take(i, 1)
 		}
+		for _, text := range d.Held {
+			_, s, _ := o.shareOf(text)
+			o.share(i, text, s, 1)
+		}
 	}
 	return o
+}
+
+// shared enters the capacity of a device that several may have.
+func (o *Offers) shared(i int) {
+	if o.sharers == nil {
+		o.sharers, o.capacity, o.named = make([]int32, len(o.told)), make([]int32, len(o.told)), make(map[string]int32)
+	}
+	o.capacity[i] = int32(len(o.left))
+	for _, c := range o.told[i].Capacity {
+		o.left = append(o.left, c.Amount)
+	}
 }
 
 // Hold notes, or with by = -1 forgets, that a pod on the node holds the device, if it is one of these and of this node alone.
@@ -57,15 +85,33 @@ func (o *Offers) Hold(id string, by int32) {
 	if o == nil {
 		return
 	}
-	if i, ok := o.at[id]; ok && o.told[i].Reach == "" {
-		o.take(int(i), by)
+	if i, ok := o.at[id]; ok {
+		if o.told[i].Reach == "" {
+			o.take(int(i), by)
+		}
+	} else if i, s, ok := o.shareOf(id); ok && o.told[i].Reach == "" {
+		o.share(i, id, s, by)
 	}
+}
+
+// shareOf is the device that the text is a share of.
+func (o *Offers) shareOf(text string) (int, api.Share, bool) {
+	s, ok := api.ParseShare(text)
+	if !ok {
+		return 0, s, false
+	}
+	i, ok := o.at[s.Device]
+	return int(i), s, ok
 }
 
 // HoldFar notes, or with by < 0 forgets, that so many pods, on whichever nodes, hold the device, which several nodes reach.
 func (o *Offers) HoldFar(id string, by int32) {
-	if i, ok := o.at[id]; ok && o.told[i].Reach != "" {
-		o.take(int(i), by)
+	if i, ok := o.at[id]; ok {
+		if o.told[i].Reach != "" {
+			o.take(int(i), by)
+		}
+	} else if i, s, ok := o.shareOf(id); ok && o.told[i].Reach != "" {
+		o.share(i, id, s, by)
 	}
 }
 
@@ -81,12 +127,15 @@ func (o *Offers) Far(visit func(*api.Offer)) {
 	}
 }
 
-// Has says whether the device is one of these.
+// Has says whether the device is one of these, or a share of one.
 func (o *Offers) Has(id string) bool {
 	if o == nil {
 		return false
 	}
-	_, ok := o.at[id]
+	if _, ok := o.at[id]; ok {
+		return true
+	}
+	_, _, ok := o.shareOf(id)
 	return ok
 }
 
@@ -98,29 +147,89 @@ func (o *Offers) Free(ids []string) bool {
 	if o == nil {
 		return false
 	}
-	left := slices.Clone(o.left)
+	trial := o.clone()
 	for k, id := range ids {
 		i, ok := o.at[id]
-		if !ok || o.holders[i] > 0 {
-			return false
-		}
-		if slices.Contains(ids[:k], id) {
-			continue
-		}
-		for _, d := range o.draws[i] {
-			if left[d.counter] -= d.amount; left[d.counter] < 0 {
+		if !ok {
+			at, share, ok := o.shareOf(id)
+			if !ok || o.holders[at] > 0 {
 				return false
 			}
+			trial.share(at, id, share, 1)
+			continue
+		}
+		if o.used(int(i)) {
+			return false
+		}
+		if !slices.Contains(ids[:k], id) {
+			trial.take(int(i), 1)
+		}
+	}
+	for c, left := range trial.left {
+		if left < 0 && left < o.left[c] {
+			return false
 		}
 	}
 	return true
 }
 
+// clone is a copy of who holds what.
+func (o *Offers) clone() *Offers {
+	c := *o
+	c.holders, c.left = slices.Clone(o.holders), slices.Clone(o.left)
+	c.sharers, c.named = slices.Clone(o.sharers), maps.Clone(o.named)
+	return &c
+}
+
+// used says whether somebody has the device, or a share of it.
+func (o *Offers) used(i int) bool { return o.holders[i] > 0 || o.sharers != nil && o.sharers[i] > 0 }
+
 // take counts holders of a device. Several pods that share a claim hold its devices together, and draw once.
 func (o *Offers) take(i int, by int32) {
-	was := o.holders[i] > 0
+	was := o.used(i)
 	o.holders[i] += by
-	if is := o.holders[i] > 0; is != was {
+	o.drawFor(i, was)
+}
+
+// share counts holders of a share. Several pods may hold one that has a name, and draw once. A share of a device that is not shared, or no
+// longer so, is the whole of it.
+func (o *Offers) share(i int, text string, s api.Share, by int32) {
+	if !o.told[i].Shared {
+		o.take(i, by)
+		return
+	}
+	if s.Name != "" {
+		had := o.named[text] > 0
+		if o.named[text] += by; o.named[text] == 0 {
+			delete(o.named, text)
+		}
+		if had == (o.named[text] > 0) {
+			return
+		}
+	}
+	was := o.used(i)
+	o.sharers[i] += by
+	for _, d := range s.Draws {
+		if c := o.capacityOf(i, d.Counter); c >= 0 {
+			o.left[c] -= int64(by) * d.Amount
+		}
+	}
+	o.drawFor(i, was)
+}
+
+// capacityOf is the counter of a capacity of the device, -1 for none.
+func (o *Offers) capacityOf(i int, name string) int {
+	for k := range o.told[i].Capacity {
+		if o.told[i].Capacity[k].Name == name {
+			return int(o.capacity[i]) + k
+		}
+	}
+	return -1
+}
+
+// drawFor has the device draw on counters, or give back, if that changed.
+func (o *Offers) drawFor(i int, was bool) {
+	if is := o.used(i); is != was {
 		for _, d := range o.draws[i] {
 			if is {
 				o.left[d.counter] -= d.amount
@@ -137,15 +246,35 @@ func (o *Offers) Holders(i int) int32 { return o.holders[i] }
 // Left is what is left of the i-th counter.
 func (o *Offers) Left(i int) int64 { return o.left[i] }
 
+// Sharers is how many shares of the i-th device are held.
+func (o *Offers) Sharers(i int) int32 {
+	if o.sharers == nil {
+		return 0
+	}
+	return o.sharers[i]
+}
+
+// LeftOf is what is left of the capacity of the i-th device.
+func (o *Offers) LeftOf(i int, capacity string) int64 { return o.left[o.capacityOf(i, capacity)] }
+
 // Empty is the same devices, all free.
 func (o *Offers) Empty() *Offers {
 	e := *o
 	e.holders, e.left = make([]int32, len(o.holders)), slices.Clone(o.left)
 	for i := range o.told {
-		if o.holders[i] > 0 {
+		if o.used(i) {
 			for _, d := range o.draws[i] {
 				e.left[d.counter] += d.amount
 			}
+		}
+	}
+	if o.sharers == nil {
+		return &e
+	}
+	e.sharers, e.named = make([]int32, len(o.sharers)), make(map[string]int32)
+	for i := range o.told {
+		for k, c := range o.told[i].Capacity {
+			e.left[int(o.capacity[i])+k] = c.Amount
 		}
 	}
 	return &e
@@ -163,19 +292,22 @@ func (o *Offers) Pods(c *api.Claims, most int64) int64 {
 			return min(most, free/int64(one.Count))
 		}
 	}
-	trial := *o
-	trial.holders, trial.left = slices.Clone(o.holders), slices.Clone(o.left)
+	trial := o.clone()
 	pods := int64(0)
 	for ; pods < most; pods++ {
-		chosen, held := trial.choose(c)
-		if chosen == nil {
+		chosen, ok := trial.choose(c)
+		if !ok {
 			break
 		}
-		if held == 0 {
+		if len(chosen) == 0 {
 			return most // who only looks on takes nothing away
 		}
-		for _, i := range chosen[:held] {
-			trial.take(i, 1)
+		for _, h := range chosen {
+			if trial.told[h.device].Shared {
+				trial.share(h.device, "", api.Share{Draws: h.draws}, 1)
+			} else {
+				trial.take(h.device, 1)
+			}
 		}
 	}
 	return pods
@@ -183,257 +315,17 @@ func (o *Offers) Pods(c *api.Claims, most int64) int64 {
 
 // plain counts the free devices of a selection, and says whether their number is all that matters.
 func (o *Offers) plain(selection string) (free int64, ok bool) {
+	if o.fails {
+		return 0, false
+	}
 	for i := range o.told {
 		if o.holders[i] > 0 || !o.told[i].Matches(selection) {
 			continue
 		}
-		if len(o.draws[i]) > 0 {
+		if len(o.draws[i]) > 0 || o.told[i].Shared {
 			return 0, false
 		}
 		free++
 	}
 	return free, true
-}
-
-// Choose appends to dst the devices that one pod with these claims gets and holds, by id; ok is whether there are such.
-func (o *Offers) Choose(c *api.Claims, dst []string) (ids []string, ok bool) {
-	if o == nil {
-		return dst, false
-	}
-	chosen, held := o.choose(c)
-	for _, i := range chosen[:held] {
-		dst = append(dst, o.told[i].ID)
-	}
-	return dst, chosen != nil
-}
-
-// choose returns the devices for one pod, those first that it holds; nil where there are none.
-func (o *Offers) choose(c *api.Claims) (chosen []int, held int) {
-	o.search(c, func(holds, looks []int) bool {
-		chosen, held = slices.Concat(holds, looks), len(holds)
-		return true
-	})
-	return chosen, held
-}
-
-// Ways lists the different choices of devices that one pod would hold, alike devices being one: up to most, and whether these are
-// all.
-func (o *Offers) Ways(c *api.Claims, most int) (ways [][]string, all bool) {
-	if o == nil {
-		return nil, true
-	}
-	all = o.search(c, func(holds, _ []int) bool {
-		if len(ways) == most {
-			return true
-		}
-		way := make([]string, len(holds))
-		for k, i := range holds {
-			way[k] = o.told[i].ID
-		}
-		ways = append(ways, way)
-		return false
-	})
-	return ways, all
-}
-
-// search shows found every choice in turn until it says that it has enough. It returns whether it came to the end.
-func (o *Offers) search(c *api.Claims, found func(holds, looks []int) bool) (all bool) {
-	s := search{Offers: o, claims: c, values: make([][]string, len(c.Match)), used: make([]bool, len(o.told)), steps: mostSteps, found: found}
-	s.spent = make([]int64, len(o.left))
-	return !s.request(0) && s.steps > 0
-}
-
-// mostSteps bounds the devices that are tried for one pod on one node. Requests that agree in an attribute and share
-// partitions can make the search exponential; one that is broken off counts as no room.
-const mostSteps = 4096
-
-// search looks for the devices of one pod: request by request, option by option, device by device, and back where that ends
-// nowhere. Of devices that no claim can tell apart it tries one.
-type search struct {
-	*Offers
-	claims *api.Claims
-	used   []bool
-	spent  []int64    // by counter
-	values [][]string // by agreement: the values of the devices that are under it so far
-	holds  []int
-	looks  []int
-	steps  int
-	found  func(holds, looks []int) (enough bool)
-}
-
-// request meets the requests from this one on, and says whether enough was found.
-func (s *search) request(r int) bool {
-	if r == len(s.claims.Requests) {
-		return s.found(s.holds, s.looks)
-	}
-	for i := range s.claims.Requests[r].Options {
-		opt := &s.claims.Requests[r].Options[i]
-		if opt.All {
-			if s.all(r, opt) {
-				return true
-			}
-		} else if s.some(r, opt, opt.Count, s.order(opt), -1) {
-			return true
-		}
-	}
-	return false
-}
-
-// some takes so many more devices out of the order, those after the one at from, and then the rest of the requests.
-func (s *search) some(r int, opt *api.DeviceOption, count int, order []int, from int) bool {
-	if count == 0 {
-		return s.request(r + 1)
-	}
-	var failed [8]int32
-	fails := failed[:0]
-	for at := from + 1; at+count <= len(order); at++ {
-		i := order[at]
-		if slices.Contains(fails, s.alike(i)) || !s.add(opt, i) {
-			continue
-		}
-		if s.some(r, opt, count-1, order, at) {
-			return true
-		}
-		s.remove(opt, i)
-		if s.steps <= 0 {
-			return false
-		}
-		fails = append(fails, s.alike(i))
-	}
-	return false
-}
-
-// alike is the same number for devices of which any will do as well as the other. Who only looks on can have one that is held.
-func (s *search) alike(i int) int32 {
-	if s.holders[i] > 0 {
-		return -1 - s.like[i]
-	}
-	return s.like[i]
-}
-
-// all takes every device that matches, and then the rest of the requests.
-func (s *search) all(r int, opt *api.DeviceOption) bool {
-	var taken []int
-	ok := true
-	for i := range s.told {
-		if ok && s.told[i].Matches(opt.Selection) {
-			if ok = s.add(opt, i); ok {
-				taken = append(taken, i)
-			}
-		}
-	}
-	if ok && len(taken) > 0 && s.request(r+1) {
-		return true
-	}
-	for _, i := range slices.Backward(taken) {
-		s.remove(opt, i)
-	}
-	return false
-}
-
-// add takes the device, if the option can have it.
-func (s *search) add(opt *api.DeviceOption, i int) bool {
-	s.steps--
-	if s.steps <= 0 || s.used[i] || !opt.Admin && (s.holders[i] > 0 || !s.afford(i)) || !s.agrees(opt, i) {
-		return false
-	}
-	s.used[i] = true
-	for _, m := range opt.Match {
-		s.values[m] = append(s.values[m], s.told[i].Attributes[s.claims.Match[m].Attribute])
-	}
-	if opt.Admin {
-		s.looks = append(s.looks, i)
-		return true
-	}
-	s.holds = append(s.holds, i)
-	for _, d := range s.draws[i] {
-		s.spent[d.counter] += d.amount
-	}
-	return true
-}
-
-// remove undoes the last add.
-func (s *search) remove(opt *api.DeviceOption, i int) {
-	s.used[i] = false
-	for _, m := range opt.Match {
-		s.values[m] = s.values[m][:len(s.values[m])-1]
-	}
-	if opt.Admin {
-		s.looks = s.looks[:len(s.looks)-1]
-		return
-	}
-	s.holds = s.holds[:len(s.holds)-1]
-	for _, d := range s.draws[i] {
-		s.spent[d.counter] -= d.amount
-	}
-}
-
-// afford says whether the counters have what the device draws.
-func (s *search) afford(i int) bool {
-	for _, d := range s.draws[i] {
-		if s.left[d.counter]-s.spent[d.counter] < d.amount {
-			return false
-		}
-	}
-	return true
-}
-
-// agrees says whether the device has the attributes that it must have, with values that go with those of the others.
-func (s *search) agrees(opt *api.DeviceOption, i int) bool {
-	for _, m := range opt.Match {
-		v, ok := s.told[i].Attributes[s.claims.Match[m].Attribute]
-		if !ok {
-			return false
-		}
-		if have := s.values[m]; s.claims.Match[m].Distinct && slices.Contains(have, v) || !s.claims.Match[m].Distinct && len(have) > 0 && have[0] != v {
-			return false
-		}
-	}
-	return true
-}
-
-// order lists the devices that the option could have, the ones first whose loss costs others least: those of this node alone, from the
-// smallest set of equal values that holds the option, off cards that are in use already and have least left, asked for by fewest selections.
-func (s *search) order(opt *api.DeviceOption) []int {
-	type rank struct {
-		i, group, far, left, asked int
-	}
-	var list []rank
-	for i := range s.told {
-		if !s.used[i] && s.told[i].Matches(opt.Selection) && (opt.Admin || s.holders[i] == 0 && s.afford(i)) {
-			e := rank{i: i, asked: len(s.told[i].Selections)}
-			if s.told[i].Reach != "" {
-				e.far = 1
-			}
-			list = append(list, e)
-		}
-	}
-	if at := slices.IndexFunc(opt.Match, func(m int) bool { return !s.claims.Match[m].Distinct }); at >= 0 {
-		key := s.claims.Match[opt.Match[at]].Attribute
-		size := make(map[string]int)
-		for _, e := range list {
-			size[s.told[e.i].Attributes[key]]++
-		}
-		for k := range list {
-			// Values of which there are too few come last: they can only be part of it where others were chosen before.
-			if n := size[s.told[list[k].i].Attributes[key]]; n >= opt.Count {
-				list[k].group = n
-			} else {
-				list[k].group = len(s.told) + 1
-			}
-		}
-	}
-	for k := range list {
-		for _, d := range s.draws[list[k].i] {
-			list[k].left = max(list[k].left, int(min(s.left[d.counter]-s.spent[d.counter], 1<<40)))
-		}
-	}
-	slices.SortFunc(list, func(a, b rank) int {
-		return cmp.Or(cmp.Compare(a.far, b.far), cmp.Compare(a.group, b.group), cmp.Compare(a.left, b.left), cmp.Compare(a.asked, b.asked), cmp.Compare(a.i, b.i))
-	})
-	out := make([]int, len(list))
-	for k, e := range list {
-		out[k] = e.i
-	}
-	return out
 }

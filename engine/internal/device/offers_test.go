@@ -76,14 +76,29 @@ func TestOffersEqualBruteForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, c := drawOffers(t), drawClaims(t)
 		o := NewOffers(n)
+		var shares []api.Share
 		for i := range n.Offers {
-			if rapid.IntRange(0, 3).Draw(t, "held") == 0 {
-				o.Hold(n.Offers[i].ID, 1)
-				n.Offers[i].Taken = true
+			d := &n.Offers[i]
+			if rapid.IntRange(0, 3).Draw(t, "held") != 0 {
+				continue
+			}
+			if !d.Shared {
+				o.Hold(d.ID, 1)
+				d.Taken = true
+				continue
+			}
+			s := api.Share{Device: d.ID, Name: rapid.SampledFrom([]string{"", "x"}).Draw(t, "share")}
+			for _, k := range d.Capacity {
+				s.Draws = append(s.Draws, api.Draw{Counter: k.Name, Amount: int64(rapid.IntRange(0, 2).Draw(t, "of it"))})
+			}
+			o.Hold(s.String(), 1)
+			shares = append(shares, s)
+			if s.Name != "" { // a second pod with the same claim
+				o.Hold(s.String(), 1)
 			}
 		}
 		ids, ok := o.Choose(c, nil)
-		if want := len(assignments(n, c, true)) > 0; ok != want {
+		if want := len(assignments(n, c, shares, true)) > 0; ok != want {
 			t.Fatalf("found %v, brute force says %v\n%s", ids, want, cmp.Diff(nil, n))
 		}
 		if pods := o.Pods(c, 5); (pods > 0) != ok {
@@ -91,9 +106,22 @@ func TestOffersEqualBruteForce(t *testing.T) {
 		}
 		if ok {
 			slices.Sort(ids)
-			if all := assignments(n, c, false); !slices.ContainsFunc(all, func(way []string) bool { return slices.Equal(way, ids) }) {
+			if all := assignments(n, c, shares, false); !slices.ContainsFunc(all, func(way []string) bool { return slices.Equal(way, ids) }) {
 				t.Fatalf("%v is not among %v", ids, all)
 			}
+		}
+		for _, s := range shares {
+			for range 1 + len(s.Name) {
+				o.Hold(s.String(), -1)
+			}
+		}
+		for i := range n.Offers {
+			if n.Offers[i].Taken {
+				o.Hold(n.Offers[i].ID, -1)
+			}
+		}
+		if !slices.Equal(o.left, o.Empty().left) {
+			t.Fatalf("%v is left where all is given back, of %v", o.left, o.Empty().left)
 		}
 	})
 }
@@ -113,6 +141,19 @@ func drawOffers(t *rapid.T) *api.Node {
 		if v := rapid.SampledFrom([]string{"", "p", "q"}).Draw(t, "root"); v != "" {
 			o.Attributes = map[string]string{"root": v}
 		}
+		if rapid.IntRange(0, 3).Draw(t, "shared") == 0 {
+			o.Shared = true
+			for k := range rapid.IntRange(0, 2).Draw(t, "capacities") {
+				o.Capacity = append(o.Capacity, api.Counter{Name: fmt.Sprint("k", k), Amount: int64(rapid.IntRange(0, 4).Draw(t, "capacity"))})
+			}
+			for _, s := range o.Selections {
+				u := api.Use{Selection: s}
+				for _, k := range o.Capacity {
+					u.Draws = append(u.Draws, api.Draw{Counter: k.Name, Amount: int64(rapid.IntRange(0, 3).Draw(t, "use"))})
+				}
+				o.Uses = append(o.Uses, u)
+			}
+		}
 		for _, c := range n.Counters {
 			if rapid.Bool().Draw(t, "draws") {
 				o.Draws = append(o.Draws, api.Draw{Counter: c.Name, Amount: int64(rapid.IntRange(1, 2).Draw(t, "draw"))})
@@ -129,12 +170,14 @@ func drawClaims(t *rapid.T) *api.Claims {
 		c.Match = append(c.Match, api.DeviceAgreement{Attribute: "root", Distinct: rapid.Bool().Draw(t, "distinct")})
 	}
 	for i := range rapid.IntRange(1, 3).Draw(t, "requests") {
-		r := api.DeviceRequest{Name: fmt.Sprint("c/r", i)}
+		r := api.DeviceRequest{Name: fmt.Sprint("c/r", i), Claim: rapid.IntRange(0, 1).Draw(t, "claim")}
 		for range rapid.IntRange(1, 2).Draw(t, "options") {
 			opt := api.DeviceOption{Selection: rapid.SampledFrom([]string{"s", "u"}).Draw(t, "selection"), Count: rapid.IntRange(1, 2).Draw(t, "count")}
 			switch rapid.IntRange(0, 7).Draw(t, "mode") {
 			case 0:
 				opt.All, opt.Count = true, 0
+				r.Options = append(r.Options, opt) // under no agreement: see TestWhatStopsUpstream
+				continue
 			case 1:
 				opt.Admin = true
 			}
@@ -151,38 +194,63 @@ func drawClaims(t *rapid.T) *api.Claims {
 }
 
 // assignments is every way to meet the claims, as sorted lists of the devices that are held; with first, one at most.
-func assignments(n *api.Node, c *api.Claims, first bool) (all [][]string) {
+func assignments(n *api.Node, c *api.Claims, shares []api.Share, first bool) (all [][]string) {
 	type use struct {
 		device, request int
 		opt             *api.DeviceOption
 	}
 	lawful := func(uses []use) bool {
-		left := map[string]int64{}
+		left, used := map[string]int64{}, map[int]bool{}
 		for _, k := range n.Counters {
 			left[k.Name] = k.Amount
 		}
-		for _, d := range n.Offers {
-			if d.Taken {
+		for i, d := range n.Offers {
+			for _, k := range d.Capacity {
+				left[d.ID+k.Name] = k.Amount
+			}
+			for _, s := range shares {
+				if s.Device == d.ID {
+					used[i] = true
+					for _, x := range s.Draws {
+						left[d.ID+x.Counter] -= x.Amount
+					}
+				}
+			}
+			if d.Taken || used[i] {
 				for _, x := range d.Draws {
 					left[x.Counter] -= x.Amount
 				}
 			}
 		}
 		drawn := map[string]bool{}
-		seen := map[int]bool{}
+		draw := func(name string, amount int64) {
+			left[name] -= amount
+			drawn[name] = true
+		}
+		had := map[int][]use{}
 		values := make([][]string, len(c.Match))
 		for _, u := range uses {
 			d := n.Offers[u.device]
-			if seen[u.device] || !u.opt.Admin && d.Taken {
+			if !u.opt.Admin && d.Taken {
 				return false
 			}
-			seen[u.device] = true
-			if !u.opt.Admin {
-				for _, x := range d.Draws {
-					left[x.Counter] -= x.Amount
-					drawn[x.Counter] = true
+			for _, v := range had[u.device] {
+				if !d.Shared && (!u.opt.Admin || c.Requests[v.request].Claim == c.Requests[u.request].Claim) {
+					return false
 				}
 			}
+			had[u.device] = append(had[u.device], u)
+			if d.Shared {
+				for _, x := range d.UseOf(u.opt.Selection) {
+					draw(d.ID+x.Counter, x.Amount)
+				}
+			}
+			if !d.Shared || !used[u.device] {
+				for _, x := range d.Draws {
+					draw(x.Counter, x.Amount)
+				}
+			}
+			used[u.device] = used[u.device] || d.Shared
 			for _, m := range u.opt.Match {
 				v, ok := d.Attributes["root"]
 				if !ok {
@@ -216,8 +284,11 @@ func assignments(n *api.Node, c *api.Claims, first bool) (all [][]string) {
 			if lawful(uses) {
 				held := []string{}
 				for _, u := range uses {
-					if !u.opt.Admin {
-						held = append(held, n.Offers[u.device].ID)
+					if d := n.Offers[u.device]; !u.opt.Admin && d.Shared {
+						share := api.Share{Device: d.ID, Draws: d.UseOf(u.opt.Selection)}
+						held = append(held, share.String())
+					} else if !u.opt.Admin {
+						held = append(held, d.ID)
 					}
 				}
 				slices.Sort(held)
@@ -248,4 +319,46 @@ func assignments(n *api.Node, c *api.Claims, first bool) (all [][]string) {
 	}
 	try(0, nil)
 	return all
+}
+
+// TestWhatStopsUpstream has the cases in which upstream gives a node up for good, and those beside them in which it does not come that far.
+func TestWhatStopsUpstream(t *testing.T) {
+	n := &api.Node{Name: "n", Offers: []api.Offer{
+		{ID: "a", Selections: []string{"s"}, Attributes: map[string]string{"root": "p"}},
+		{ID: "b", Fails: []string{"s", "u"}},
+		{ID: "c", Selections: []string{"s", "u", "v"}, Attributes: map[string]string{"root": "p"}},
+		{ID: "d", Selections: []string{"v", "w"}, Attributes: map[string]string{"root": "q"}},
+		{ID: "e", Blocks: []string{"x"}},
+		{ID: "f", Selections: []string{"x"}},
+	}}
+	all := func(selection string, match ...int) api.DeviceOption {
+		return api.DeviceOption{Selection: selection, All: true, Match: match}
+	}
+	claims := func(options ...api.DeviceOption) *api.Claims {
+		return &api.Claims{Requests: []api.DeviceRequest{{Name: "c/r", Options: options}}, Match: []api.DeviceAgreement{{Attribute: "root"}}}
+	}
+	for name, c := range map[string]struct {
+		claims *api.Claims
+		held   string
+		want   []string
+	}{
+		"enough before it fails":            {one("s", 1), "", []string{"a"}},
+		"it fails before there is enough":   {one("s", 2), "", nil},
+		"it fails first":                    {one("u", 1), "", nil},
+		"somebody has what it fails for":    {one("u", 1), "b", []string{"c"}},
+		"all are looked at, also held ones": {claims(all("u")), "b", nil},
+		"an agreement that all break":       {claims(all("v", 0), all("w")), "", nil},
+		"all, and one is held":              {claims(all("v", 0), all("w")), "c", []string{"d"}},
+		"one of all has a taint":            {claims(all("x"), all("w")), "", []string{"d"}},
+		"all that agree":                    {claims(all("w", 0)), "", []string{"d"}},
+	} {
+		o := NewOffers(n)
+		o.Hold(c.held, 1)
+		if ids, ok := o.Choose(c.claims, nil); ok != (c.want != nil) || !slices.Equal(ids, c.want) {
+			t.Errorf("%s: %v, want %v", name, ids, c.want)
+		}
+		if ways, _ := o.Ways(c.claims, 9); (len(ways) > 0) != (c.want != nil) {
+			t.Errorf("%s: ways %v", name, ways)
+		}
+	}
 }

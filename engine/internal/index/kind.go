@@ -268,6 +268,12 @@ func offerLayout(n *api.Node) string {
 		if o.Reach != "" {
 			b.WriteByte('@')
 		}
+		if len(o.Fails)+len(o.Blocks) > 0 {
+			fmt.Fprintf(&b, "!%q%q", o.Fails, o.Blocks)
+		}
+		if o.Shared {
+			fmt.Fprintf(&b, "%%%v%v", o.Capacity, o.Uses)
+		}
 		for _, d := range o.Draws {
 			b.WriteByte('-')
 			name("c", d.Counter)

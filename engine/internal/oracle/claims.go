@@ -3,6 +3,8 @@ package oracle
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/engine/why"
@@ -12,12 +14,33 @@ import (
 func (w *world) offers(p engine.Pod, n engine.Node) [][]string {
 	mine := w.claimed(w.Holds, p.Gang)
 	kept := filter(w.Holds, func(h engine.Hold) bool { return !mine[place(h)] && w.stands(h) })
-	return claimWays(p.Claims, n, func(o engine.Offer) bool {
-		here := func(node string) bool { return node == n.Name || o.Reach != "" }
-		return o.Taken || some(kept, func(h engine.Hold) bool { return here(h.Node) && slices.Contains(h.Devices, o.ID) }) || some(w.Pods, func(q engine.Pod) bool {
-			return here(w.at[q.Key].node) && slices.Contains(w.at[q.Key].devices, o.ID)
-		})
-	})
+	var held []string
+	add := func(node string, ids []string) {
+		for _, id := range ids {
+			if node == n.Name || some(n.Offers, func(o engine.Offer) bool { return o.Reach != "" && o.ID == deviceOf(id) }) {
+				held = append(held, id)
+			}
+		}
+	}
+	for _, h := range kept {
+		add(h.Node, h.Devices)
+	}
+	for _, q := range w.Pods {
+		add(w.at[q.Key].node, w.at[q.Key].devices)
+	}
+	for _, o := range n.Offers {
+		if o.Taken {
+			held = append(held, o.ID)
+		}
+		held = append(held, o.Held...)
+	}
+	return claimWays(p.Claims, n, held)
+}
+
+// deviceOf is the device that the text of a list is about.
+func deviceOf(text string) string {
+	device, _, _ := strings.Cut(text, "?")
+	return device
 }
 
 // claimsOn is what the pod claims of the node's devices: nothing where it counts resources and the node offers none.
@@ -31,18 +54,35 @@ func claimsOn(p engine.Pod, n engine.Node) *engine.Claims {
 // use is a device that an option has.
 type use struct {
 	engine.Offer
-	opt engine.DeviceOption
+	opt   engine.DeviceOption
+	claim int
 }
 
-// claimWays tries every assignment of the node's devices to the requests.
-func claimWays(c *engine.Claims, n engine.Node, held func(engine.Offer) bool) (ways [][]string) {
+// text is how a plan lists it.
+func (u use) text() string {
+	if !u.Shared {
+		return u.ID
+	}
+	text, sep := u.ID+"?", ""
+	for _, x := range u.Uses {
+		for _, d := range x.Draws {
+			if x.Selection == u.opt.Selection {
+				text, sep = text+sep+fmt.Sprint(d.Counter, "=", d.Amount), "&"
+			}
+		}
+	}
+	return text
+}
+
+// claimWays tries every assignment of the node's devices to the requests, beside what is held.
+func claimWays(c *engine.Claims, n engine.Node, held []string) (ways [][]string) {
 	var try func(r int, uses []use)
 	try = func(r int, uses []use) {
 		if r == len(c.Requests) {
 			if lawfulUses(c, n, uses, held) {
 				way := []string{}
 				for _, u := range filter(uses, func(u use) bool { return !u.opt.Admin }) {
-					way = append(way, u.ID)
+					way = append(way, u.text())
 				}
 				ways = append(ways, way)
 			}
@@ -54,7 +94,7 @@ func claimWays(c *engine.Claims, n engine.Node, held func(engine.Offer) bool) (w
 				more := slices.Clone(uses)
 				for i, o := range match {
 					if set&(1<<i) != 0 {
-						more = append(more, use{o, opt})
+						more = append(more, use{o, opt, c.Requests[r].Claim})
 					}
 				}
 				if count := len(more) - len(uses); opt.All && count == len(match) || !opt.All && count == opt.Count {
@@ -67,27 +107,50 @@ func claimWays(c *engine.Claims, n engine.Node, held func(engine.Offer) bool) (w
 	return ways
 }
 
-// lawfulUses says whether nothing is used twice, nothing that others hold is taken, counters suffice and attributes agree.
-func lawfulUses(c *engine.Claims, n engine.Node, uses []use, held func(engine.Offer) bool) bool {
+// lawfulUses says whether nothing is used twice, nothing that others hold is taken, counters and capacity suffice and attributes agree.
+func lawfulUses(c *engine.Claims, n engine.Node, uses []use, held []string) bool {
 	left, drawn, values := map[string]int64{}, map[string]bool{}, make([][]string, len(c.Match))
 	for _, k := range n.Counters {
 		left[k.Name] = k.Amount
 	}
-	for _, o := range filter(n.Offers, held) {
+	inUse := map[string]bool{}
+	for _, o := range n.Offers {
+		for _, k := range o.Capacity {
+			left[o.ID+"?"+k.Name] = k.Amount
+		}
+		named := map[string]bool{}
+		for _, text := range filter(held, func(text string) bool { return deviceOf(text) == o.ID }) {
+			if inUse[o.ID] = true; o.Shared && !named[text] {
+				_, name, _ := strings.Cut(text, "#")
+				named[text] = name != ""
+				for _, d := range drawsOf(text) {
+					left[o.ID+"?"+d.Counter] -= d.Amount
+				}
+			}
+		}
 		for _, d := range o.Draws {
-			left[d.Counter] -= d.Amount
+			if inUse[o.ID] {
+				left[d.Counter] -= d.Amount
+			}
 		}
 	}
 	for i, u := range uses {
-		if some(uses[:i], func(o use) bool { return o.ID == u.ID }) || !u.opt.Admin && held(u.Offer) {
+		whole := some(held, func(text string) bool { return text == u.ID || !u.Shared && deviceOf(text) == u.ID })
+		twice := !u.Shared && some(uses[:i], func(o use) bool { return o.ID == u.ID && (!u.opt.Admin || o.claim == u.claim) })
+		if twice || !u.opt.Admin && whole {
 			return false
 		}
+		for _, d := range drawsOf(u.text()) {
+			left[u.ID+"?"+d.Counter] -= d.Amount
+			drawn[u.ID+"?"+d.Counter] = true
+		}
 		for _, d := range u.Draws {
-			if !u.opt.Admin {
+			if !u.Shared || !inUse[u.ID] {
 				left[d.Counter] -= d.Amount
 				drawn[d.Counter] = true
 			}
 		}
+		inUse[u.ID] = inUse[u.ID] || u.Shared
 		for _, m := range u.opt.Match {
 			v, ok := u.Attributes[c.Match[m].Attribute]
 			if !ok || some(values[m], func(o string) bool { return (o == v) == c.Match[m].Distinct }) {
@@ -104,6 +167,22 @@ func lawfulUses(c *engine.Claims, n engine.Node, uses []use, held func(engine.Of
 	return true
 }
 
+// drawsOf is what the share draws; nothing where the text is of a whole device.
+func drawsOf(text string) (out []engine.Draw) {
+	_, text, _ = strings.Cut(text, "?")
+	text, _, _ = strings.Cut(text, "#")
+	for _, one := range strings.Split(text, "&") {
+		if name, amount, ok := strings.Cut(one, "="); ok {
+			v, err := strconv.ParseInt(amount, 10, 64)
+			if err != nil {
+				panic(err)
+			}
+			out = append(out, engine.Draw{Counter: name, Amount: v})
+		}
+	}
+	return out
+}
+
 // claimClause is what of the node's devices for claims excludes it, "" for nothing.
 func (a *audit) claimClause(n engine.Node) why.ClauseKind {
 	c := claimsOn(a.pod, n)
@@ -112,7 +191,7 @@ func (a *audit) claimClause(n engine.Node) why.ClauseKind {
 		return why.ByClaimsOnly
 	case c == nil:
 		return ""
-	case len(claimWays(c, n, func(engine.Offer) bool { return false })) == 0:
+	case len(claimWays(c, n, nil)) == 0:
 		return why.ByDevices
 	case len(a.w.offers(a.pod, n)) == 0:
 		return why.ByHeld
@@ -122,7 +201,7 @@ func (a *audit) claimClause(n engine.Node) why.ClauseKind {
 
 // claimSets is how many pods with these claims the node's devices hold at once, beside what is held.
 func claimSets(c *engine.Claims, n engine.Node, held []string) (most int64) {
-	for _, way := range claimWays(c, n, func(o engine.Offer) bool { return slices.Contains(held, o.ID) }) {
+	for _, way := range claimWays(c, n, held) {
 		if len(way) > 0 {
 			most = max(most, 1+claimSets(c, n, append(slices.Clone(held), way...)))
 		}
@@ -132,5 +211,5 @@ func claimSets(c *engine.Claims, n engine.Node, held []string) (most int64) {
 
 // offerKind is the same for devices that no claim can tell apart.
 func offerKind(o engine.Offer) string {
-	return fmt.Sprint(o.Selections, o.Attributes, o.Draws, o.Reach)
+	return fmt.Sprint(o.Selections, o.Attributes, o.Draws, o.Reach, o.Shared, o.Capacity, o.Uses)
 }

@@ -120,8 +120,10 @@ func (w *world) place(p engine.Pod, x engine.Placement, model string) error {
 			}
 			out = append(out, kind)
 		}
-		for _, o := range filter(n.Offers, func(o engine.Offer) bool { return slices.Contains(ids, o.ID) }) {
-			out = append(out, offerKind(o))
+		for _, o := range n.Offers {
+			for range filter(ids, func(id string) bool { return deviceOf(id) == o.ID }) {
+				out = append(out, offerKind(o))
+			}
 		}
 		slices.Sort(out)
 		return out

@@ -1,0 +1,399 @@
+package device
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/berth-dev/berth/engine/internal/api"
+)
+
+// Choose appends to dst the devices that one pod with these claims gets and holds, by id, and shares as api.Share writes them; ok is whether
+// there are such.
+func (o *Offers) Choose(c *api.Claims, dst []string) (ids []string, ok bool) {
+	if o == nil {
+		return dst, false
+	}
+	chosen, ok := o.choose(c)
+	for _, h := range chosen {
+		dst = append(dst, o.text(h))
+	}
+	return dst, ok
+}
+
+// choose returns what one pod holds; ok is false where there is nothing for it.
+func (o *Offers) choose(c *api.Claims) (chosen []held, ok bool) {
+	o.search(c, func(holds []held) bool {
+		chosen, ok = slices.Clone(holds), true
+		return true
+	})
+	return chosen, ok
+}
+
+// Ways lists the different choices of devices that one pod would hold, alike devices being one: up to most, and whether these are
+// all.
+func (o *Offers) Ways(c *api.Claims, most int) (ways [][]string, all bool) {
+	if o == nil {
+		return nil, true
+	}
+	all = o.search(c, func(holds []held) bool {
+		if len(ways) == most {
+			return true
+		}
+		way := make([]string, len(holds))
+		for k, h := range holds {
+			way[k] = o.text(h)
+		}
+		ways = append(ways, way)
+		return false
+	})
+	return ways, all
+}
+
+// held is a device that a pod gets, or a share that draws on its capacity.
+type held struct {
+	device int
+	draws  []api.Draw
+}
+
+func (o *Offers) text(h held) string {
+	if !o.told[h.device].Shared {
+		return o.told[h.device].ID
+	}
+	s := api.Share{Device: o.told[h.device].ID, Draws: h.draws}
+	return s.String()
+}
+
+// search shows found every choice in turn until it says that it has enough. It returns whether it came to the end.
+//
+// Upstream's allocator tries devices in the order in which they are told, and gives the node up for good when it comes upon one for which a
+// selector fails, or when it wants all devices and one of them breaks a constraint (k8s.io/dynamic-resource-allocation v0.37.1,
+// allocateOne, selectorsMatch and allocateDevice). Where that can happen the search is made in that order first, and there is a choice here
+// only if there is one there.
+func (o *Offers) search(c *api.Claims, found func(holds []held) bool) (all bool) {
+	if o.mayStop(c) {
+		first := o.newSearch(c, func([]held) bool { return true })
+		first.asTold = true
+		if first.evaluatesAll(); first.stopped || !first.request(0) {
+			return first.steps > 0
+		}
+	}
+	s := o.newSearch(c, found)
+	return !s.request(0) && s.steps > 0
+}
+
+func (o *Offers) newSearch(c *api.Claims, found func(holds []held) bool) *search {
+	return &search{
+		Offers: o, claims: c, values: make([][]string, len(c.Match)), used: make([]uint32, len(o.told)), steps: mostSteps, found: found,
+		spent: make([]int64, len(o.left)),
+	}
+}
+
+// mayStop says whether upstream may give the node up for good.
+func (o *Offers) mayStop(c *api.Claims) bool {
+	for r := range c.Requests {
+		for k := range c.Requests[r].Options {
+			opt := &c.Requests[r].Options[k]
+			if opt.All && len(opt.Match) > 0 || o.fails && slices.ContainsFunc(o.told, func(d api.Offer) bool { return d.FailsFor(opt.Selection) }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// mostSteps bounds the devices that are tried for one pod on one node. Requests that agree in an attribute and share
+// partitions can make the search exponential; one that is broken off counts as no room.
+const mostSteps = 4096
+
+// search looks for the devices of one pod: request by request, option by option, device by device, and back where that ends
+// nowhere. Of devices that no claim can tell apart it tries one.
+type search struct {
+	*Offers
+	claims *api.Claims
+	used   []uint32   // by device that is not shared: the claims that have it, as bits
+	shares []int32    // by device: shares of it that were added; nil where no device is shared
+	spent  []int64    // by counter
+	values [][]string // by agreement: the values of the devices that are under it so far
+	of     [api.MaxClaims]int8
+	holds  []held
+	steps  int
+	found  func(holds []held) (enough bool)
+
+	asTold  bool // in the order of devices, and never to go on after what stops upstream
+	stopped bool
+}
+
+// evaluatesAll looks at every device that an option would want all of, as upstream does before anything else.
+func (s *search) evaluatesAll() {
+	for r := range s.claims.Requests {
+		for k := range s.claims.Requests[r].Options {
+			opt := &s.claims.Requests[r].Options[k]
+			if opt.All && slices.ContainsFunc(s.told, func(d api.Offer) bool { return d.FailsFor(opt.Selection) }) {
+				s.stopped = true
+			}
+		}
+	}
+}
+
+// over says whether the search has to end without a result.
+func (s *search) over() bool { return s.steps <= 0 || s.stopped }
+
+// request meets the requests from this one on, and says whether enough was found.
+func (s *search) request(r int) bool {
+	if r == len(s.claims.Requests) {
+		return s.found(s.holds)
+	}
+	for i := range s.claims.Requests[r].Options {
+		opt := &s.claims.Requests[r].Options[i]
+		if opt.All {
+			if s.all(r, opt) {
+				return true
+			}
+		} else if s.some(r, opt, opt.Count, s.order(r, opt), -1) {
+			return true
+		}
+		if s.stopped {
+			return false
+		}
+	}
+	return false
+}
+
+// some takes so many more devices out of the order, those after the one at from, and then the rest of the requests.
+func (s *search) some(r int, opt *api.DeviceOption, count int, order []int, from int) bool {
+	if count == 0 {
+		return s.request(r + 1)
+	}
+	var failed [8]int32
+	fails := failed[:0]
+	for at := from + 1; s.asTold && at < len(order) || at+count <= len(order); at++ {
+		i := order[at]
+		if s.asTold && s.told[i].FailsFor(opt.Selection) && s.looksAt(r, opt, i) {
+			s.stopped = true
+			return false
+		}
+		if slices.Contains(fails, s.alike(i)) || !s.add(r, opt, i) {
+			continue
+		}
+		if s.some(r, opt, count-1, order, at) {
+			return true
+		}
+		s.remove(r, opt, i)
+		if s.over() {
+			return false
+		}
+		if !s.asTold {
+			fails = append(fails, s.alike(i))
+		}
+	}
+	return false
+}
+
+// looksAt says whether the device is one that a selector is evaluated for: nobody who keeps the request from it has it.
+func (s *search) looksAt(r int, opt *api.DeviceOption, i int) bool {
+	if opt.Admin {
+		return s.used[i]&s.bit(r) == 0
+	}
+	return s.holders[i] == 0 && s.used[i] == 0
+}
+
+// bit stands for the claim of the request.
+func (s *search) bit(r int) uint32 { return 1 << s.claims.Requests[r].Claim }
+
+// alike is the same number for devices of which any will do as well as the other. Who only looks on can have one that is held.
+func (s *search) alike(i int) int32 {
+	if s.holders[i] > 0 {
+		return -1 - s.like[i]
+	}
+	return s.like[i]
+}
+
+// all takes every device that matches, and then the rest of the requests.
+func (s *search) all(r int, opt *api.DeviceOption) bool {
+	var taken []int
+	ok := true
+	for i := range s.told {
+		ok = ok && !s.told[i].BlocksFor(opt.Selection)
+		if ok && s.told[i].Matches(opt.Selection) {
+			if ok = s.add(r, opt, i); ok {
+				taken = append(taken, i)
+			} else if s.asTold && s.can(r, opt, i) {
+				s.stopped = true // it is an agreement that keeps it
+			}
+		}
+	}
+	if ok && len(taken) > 0 && s.request(r+1) {
+		return true
+	}
+	for _, i := range slices.Backward(taken) {
+		s.remove(r, opt, i)
+	}
+	return false
+}
+
+// add takes the device, if the option can have it.
+func (s *search) add(r int, opt *api.DeviceOption, i int) bool {
+	s.steps--
+	if s.steps <= 0 || !s.can(r, opt, i) || !s.agrees(opt, i) {
+		return false
+	}
+	for _, m := range opt.Match {
+		s.values[m] = append(s.values[m], s.told[i].Attributes[s.claims.Match[m].Attribute])
+	}
+	s.of[s.claims.Requests[r].Claim]++
+	h := held{device: i}
+	if s.told[i].Shared {
+		h.draws = s.told[i].UseOf(opt.Selection)
+		s.draw(i, h.draws, 1)
+	} else {
+		s.used[i] |= s.bit(r)
+		s.drawCounters(i, 1)
+	}
+	if !opt.Admin {
+		s.holds = append(s.holds, h)
+	}
+	return true
+}
+
+// can says whether the option can have the device, agreements aside. Who only looks on takes nothing away in the end, and yet wants
+// counters and capacity to be there, as upstream has it.
+func (s *search) can(r int, opt *api.DeviceOption, i int) bool {
+	if s.of[s.claims.Requests[r].Claim] >= api.MaxOfOneClaim || !s.looksAt(r, opt, i) {
+		return false
+	}
+	if !s.told[i].Shared {
+		return s.afford(i)
+	}
+	for _, d := range s.told[i].UseOf(opt.Selection) {
+		if c := s.capacityOf(i, d.Counter); s.left[c]-s.spent[c] < d.Amount {
+			return false
+		}
+	}
+	return s.sharers[i] > 0 || s.shares != nil && s.shares[i] > 0 || s.afford(i)
+}
+
+// draw notes, or with by = -1 forgets, a share. The first of a device draws on its counters.
+func (s *search) draw(i int, draws []api.Draw, by int32) {
+	if s.shares == nil {
+		s.shares = make([]int32, len(s.told))
+	}
+	for _, d := range draws {
+		s.spent[s.capacityOf(i, d.Counter)] += int64(by) * d.Amount
+	}
+	was := s.sharers[i]+s.shares[i] > 0
+	if s.shares[i] += by; was != (s.sharers[i]+s.shares[i] > 0) {
+		s.drawCounters(i, by)
+	}
+}
+
+func (s *search) drawCounters(i int, by int32) {
+	for _, d := range s.draws[i] {
+		s.spent[d.counter] += int64(by) * d.amount
+	}
+}
+
+// remove undoes the last add.
+func (s *search) remove(r int, opt *api.DeviceOption, i int) {
+	for _, m := range opt.Match {
+		s.values[m] = s.values[m][:len(s.values[m])-1]
+	}
+	s.of[s.claims.Requests[r].Claim]--
+	if s.told[i].Shared {
+		s.draw(i, s.told[i].UseOf(opt.Selection), -1)
+	} else {
+		s.used[i] &^= s.bit(r)
+		s.drawCounters(i, -1)
+	}
+	if !opt.Admin {
+		s.holds = s.holds[:len(s.holds)-1]
+	}
+}
+
+// afford says whether the counters have what the device draws.
+func (s *search) afford(i int) bool {
+	for _, d := range s.draws[i] {
+		if s.left[d.counter]-s.spent[d.counter] < d.amount {
+			return false
+		}
+	}
+	return true
+}
+
+// agrees says whether the device has the attributes that it must have, with values that go with those of the others.
+func (s *search) agrees(opt *api.DeviceOption, i int) bool {
+	for _, m := range opt.Match {
+		v, ok := s.told[i].Attributes[s.claims.Match[m].Attribute]
+		if !ok {
+			return false
+		}
+		if have := s.values[m]; s.claims.Match[m].Distinct && slices.Contains(have, v) || !s.claims.Match[m].Distinct && len(have) > 0 && have[0] != v {
+			return false
+		}
+	}
+	return true
+}
+
+// order lists the devices that the option could have, the ones first whose loss costs others least: those of this node alone, from the
+// smallest set of equal values that holds the option, off cards that are in use already and have least left, asked for by fewest selections.
+func (s *search) order(r int, opt *api.DeviceOption) []int {
+	if s.asTold {
+		var out []int
+		for i := range s.told {
+			if s.told[i].Matches(opt.Selection) || s.told[i].FailsFor(opt.Selection) {
+				out = append(out, i)
+			}
+		}
+		return out
+	}
+	type rank struct {
+		i, group, far, left, asked int
+	}
+	var list []rank
+	for i := range s.told {
+		if s.told[i].Matches(opt.Selection) && s.can(r, opt, i) {
+			e := rank{i: i, asked: len(s.told[i].Selections)}
+			if s.told[i].Reach != "" {
+				e.far = 1
+			}
+			list = append(list, e)
+		}
+	}
+	if at := slices.IndexFunc(opt.Match, func(m int) bool { return !s.claims.Match[m].Distinct }); at >= 0 {
+		key := s.claims.Match[opt.Match[at]].Attribute
+		size := make(map[string]int)
+		for _, e := range list {
+			size[s.told[e.i].Attributes[key]]++
+		}
+		for k := range list {
+			// Values of which there are too few come last: they can only be part of it where others were chosen before.
+			if n := size[s.told[list[k].i].Attributes[key]]; n >= opt.Count {
+				list[k].group = n
+			} else {
+				list[k].group = len(s.told) + 1
+			}
+		}
+	}
+	for k := range list {
+		list[k].left = s.leftOf(list[k].i)
+	}
+	slices.SortFunc(list, func(a, b rank) int {
+		return cmp.Or(cmp.Compare(a.far, b.far), cmp.Compare(a.group, b.group), cmp.Compare(a.left, b.left), cmp.Compare(a.asked, b.asked), cmp.Compare(a.i, b.i))
+	})
+	out := make([]int, len(list))
+	for k, e := range list {
+		out[k] = e.i
+	}
+	return out
+}
+
+// leftOf is the most that is left of a counter that the device draws on, or of its capacity.
+func (s *search) leftOf(i int) (most int) {
+	for _, d := range s.draws[i] {
+		most = max(most, int(min(s.left[d.counter]-s.spent[d.counter], 1<<40)))
+	}
+	for k := range s.told[i].Capacity {
+		c := int(s.capacity[i]) + k
+		most = max(most, int(min(s.left[c]-s.spent[c], 1<<40)))
+	}
+	return most
+}
