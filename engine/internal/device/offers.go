@@ -303,8 +303,8 @@ func (o *Offers) Pods(c *api.Claims, most int64) int64 {
 			return most // who only looks on takes nothing away
 		}
 		for _, h := range chosen {
-			if trial.told[h.device].Shared {
-				trial.share(h.device, "", api.Share{Draws: h.draws}, 1)
+			if d := &trial.told[h.device]; d.Shared {
+				trial.share(h.device, "", api.Share{Draws: d.UseOf(h.opt.Selection)}, 1)
 			} else {
 				trial.take(h.device, 1)
 			}

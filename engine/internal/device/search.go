@@ -49,17 +49,18 @@ func (o *Offers) Ways(c *api.Claims, most int) (ways [][]string, all bool) {
 	return ways, all
 }
 
-// held is a device that a pod gets, or a share that draws on its capacity.
+// held is a device that a pod gets, or a share of it for a selection.
 type held struct {
 	device int
-	draws  []api.Draw
+	opt    *api.DeviceOption
 }
 
 func (o *Offers) text(h held) string {
-	if !o.told[h.device].Shared {
-		return o.told[h.device].ID
+	d := &o.told[h.device]
+	if !d.Shared {
+		return d.ID
 	}
-	s := api.Share{Device: o.told[h.device].ID, Draws: h.draws}
+	s := api.Share{Device: d.ID, Draws: d.UseOf(h.opt.Selection)}
 	return s.String()
 }
 
@@ -241,16 +242,14 @@ func (s *search) add(r int, opt *api.DeviceOption, i int) bool {
 		s.values[m] = append(s.values[m], s.told[i].Attributes[s.claims.Match[m].Attribute])
 	}
 	s.of[s.claims.Requests[r].Claim]++
-	h := held{device: i}
 	if s.told[i].Shared {
-		h.draws = s.told[i].UseOf(opt.Selection)
-		s.draw(i, h.draws, 1)
+		s.draw(i, s.told[i].UseOf(opt.Selection), 1)
 	} else {
 		s.used[i] |= s.bit(r)
 		s.drawCounters(i, 1)
 	}
 	if !opt.Admin {
-		s.holds = append(s.holds, h)
+		s.holds = append(s.holds, held{i, opt})
 	}
 	return true
 }
