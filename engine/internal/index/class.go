@@ -87,6 +87,7 @@ type bucketFit struct {
 	epoch   uint64
 	touched uint64 // Bucket.Touched when its nodes were last looked at
 	Cells   []cell // by slot
+	shared  bool   // Cells are those of view.shut, which others have too: no node of the bucket is for the class
 	wishes  []wish // by slot, of a class that compares; only where Cells has Fits > 0
 	sum     int64
 	best    int         // slot of the best node, the first of equals; -1: none
@@ -301,6 +302,12 @@ func (x *Index) forgetBuckets(c *Class) {
 
 // follow looks again at the nodes of a bucket whose room changed.
 func (x *Index) follow(c *Class, f *bucketFit, b *cluster.Bucket) {
+	if f.shared {
+		if v := x.viewOf(b); x.closed(c, v) {
+			f.Cells, f.touched = v.shutCells(b), b.Touched
+			return
+		}
+	}
 	same := c.respecs == x.respecs
 	for i, number := range b.Numbers {
 		at := &f.Cells[i]
@@ -309,6 +316,8 @@ func (x *Index) follow(c *Class, f *bucketFit, b *cluster.Bucket) {
 		}
 		//mutate: index-excluded-by-spec -> at.excluded || x.skips(c, b.Nodes[i].Index)
 		if same && at.excluded || x.skips(c, b.Nodes[i].Index) {
+			f.own()
+			at = &f.Cells[i]
 			at.number, at.excluded = number, true
 		} else {
 			x.refit(c, b.Nodes[i])
@@ -345,7 +354,7 @@ func (x *Index) reshape(c *Class) {
 	}
 	news := 0
 	for _, sh := range t.Buckets {
-		if c.ByBucket[sh.ID].bucket == nil {
+		if c.ByBucket[sh.ID].bucket == nil && !x.shut(c, sh) {
 			news += len(sh.Nodes)
 		}
 	}
@@ -355,6 +364,28 @@ func (x *Index) reshape(c *Class) {
 			x.fitBucket(c, sh, cells[:n:n])
 			cells = cells[n:]
 		}
+	}
+}
+
+// shut takes up a bucket of which no node is for the class, and says whether it is one. A class may use one pool of a thousand, and all
+// classes that cannot use a pool see the same of it: they share its cells.
+func (x *Index) shut(c *Class, sh *cluster.Bucket) bool {
+	v := x.viewOf(sh)
+	if c.rules != nil || !x.closed(c, v) {
+		return false
+	}
+	f := bucketFit{bucket: sh, epoch: sh.Epoch, touched: sh.Touched, Cells: v.shutCells(sh), shared: true, best: -1}
+	if c.compared != nil {
+		f.wishes = make([]wish, len(f.Cells))
+	}
+	c.tops[sh.ID], c.ByBucket[sh.ID] = f.top(), f
+	return true
+}
+
+// own makes cells that are shared the class's own, so that they can be written to.
+func (f *bucketFit) own() {
+	if f.shared {
+		f.Cells, f.shared = slices.Clone(f.Cells), false
 	}
 }
 
@@ -374,13 +405,6 @@ func (x *Index) fitBucket(c *Class, sh *cluster.Bucket, cells []cell) {
 	gpus := v.freeOf(quantity.DimGPU)
 	if c.compared != nil {
 		f.wishes = make([]wish, len(cells))
-	}
-	if c.rules == nil && x.closed(c, v) {
-		for i := range f.Cells {
-			f.Cells[i] = cell{excluded: true, number: sh.Numbers[i]}
-		}
-		c.tops[sh.ID], c.ByBucket[sh.ID] = f.top(), f
-		return
 	}
 	for i, n := range sh.Nodes {
 		//mutate: index-gpus-first
@@ -428,6 +452,7 @@ func (c *Class) add(sh *cluster.Bucket, by int64) {
 // refit looks again at one node.
 func (x *Index) refit(c *Class, n *cluster.Node) {
 	f := &c.ByBucket[n.Bucket.ID]
+	f.own()
 	i := n.Slot
 	had := f.Cells[i]
 	now, w := x.measure(c, n)

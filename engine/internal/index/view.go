@@ -22,6 +22,7 @@ type view struct {
 	kinds     []*cluster.Node
 	of        []uint8 // by slot: index in kinds, which has one node of each kind
 	nominated bool    // pods are nominated to some node
+	shut      []cell  // what classes see that no node of the bucket is for; nil: not made yet. Never written to again
 }
 
 // viewOf returns the view of the bucket, up to date.
@@ -56,7 +57,7 @@ func (x *Index) look(v *view, b *cluster.Bucket) {
 		v.free, v.ifEvicted, v.of = make([]int64, nodes*dims), make([]int64, nodes*dims), make([]uint8, nodes)
 	}
 	v.free, v.ifEvicted, v.of, v.kinds = v.free[:nodes*dims], v.ifEvicted[:nodes*dims], v.of[:nodes], v.kinds[:0]
-	v.gpus, v.nominated = math.MinInt64, false
+	v.gpus, v.nominated, v.shut = math.MinInt64, false, nil
 	x.looked++
 	x.metKinds = append(x.metKinds, make([]metKind, max(0, len(x.kinds)-len(x.metKinds)))...)
 	for slot, n := range b.Nodes {
@@ -73,6 +74,17 @@ func (x *Index) look(v *view, b *cluster.Bucket) {
 		}
 		v.of[slot] = met.at
 	}
+}
+
+// shutCells are the cells of the bucket for a class that none of its nodes is for.
+func (v *view) shutCells(b *cluster.Bucket) []cell {
+	if v.shut == nil {
+		v.shut = make([]cell, len(b.Nodes))
+		for i, number := range b.Numbers {
+			v.shut[i] = cell{excluded: true, number: number}
+		}
+	}
+	return v.shut
 }
 
 // metKind is where in the kinds of a view a kind is, if it was met in that look: there may be as many kinds as nodes.
