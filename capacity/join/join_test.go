@@ -97,6 +97,50 @@ metadata: {name: block}
 spec: {provider: aws, id: cr-1, instanceType: p5en.48xlarge, gpus: {model: H200, count: 8}, instances: 4, zone: a, price: {perInstanceHour: "63.296"}}
 `
 
+// A NodeClaim that its provider refused is the cause of the GPUs that did not come, though Karpenter has deleted it; not when a machine came
+// since, nor when nobody remembers.
+func TestRefusedNodeClaimIsRemembered(t *testing.T) {
+	for _, c := range []struct {
+		name, reason, text string
+		ago                time.Duration
+		want               string
+	}{
+		{"stockout", "InsufficientCapacityError", "NodeClaim gpu-x1 event: creating instance, insufficient capacity, with fleet error(s), InsufficientInstanceCapacity: none left", 40 * time.Minute, "cloud-stockout"},
+		{"used up", "InsufficientCapacityError", "NodeClaim gpu-x1 event: creating instance, with fleet error(s), ReservationCapacityExceeded: used", 10 * time.Minute, "reservation-consumed-elsewhere"},
+		{"quota", "LaunchFailed", "VcpuLimitExceeded: you have requested more vCPU capacity than your limit", 10 * time.Minute, "cloud-quota"},
+		{"forgotten", "InsufficientCapacityError", "InsufficientInstanceCapacity", 2 * time.Hour, capacity.NotRequested},
+		{"something else", "Registered", "Status condition transitioned", time.Minute, capacity.NotRequested},
+	} {
+		f := &facts.Facts{At: now}
+		foreign(t, f, reserved+`
+---
+apiVersion: berth.dev/v1alpha1
+kind: Pool
+metadata: {name: karpenter}
+spec: {selects: {nodePool: gpu}, reservations: [block]}
+---
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: gpu}
+spec: {template: {spec: {requirements: []}}}
+`)
+		f.Events = []*corev1.Event{{
+			InvolvedObject: corev1.ObjectReference{Kind: "NodeClaim", Name: "gpu-x1"}, Reason: c.reason, Message: c.text, LastTimestamp: metav1.NewTime(now.Add(-c.ago)),
+		}}
+		r := join.Of(join.Input{Facts: f})
+		if len(r.GPUs) != 32 || r.GPUs[0].Cause != c.want {
+			t.Errorf("%s: %d GPUs, %+v", c.name, len(r.GPUs), r.GPUs[:min(1, len(r.GPUs))])
+		}
+		told := false
+		for _, said := range r.Said {
+			told = told || strings.Contains(said.Message, "refused NodeClaim gpu-x1 of pool karpenter")
+		}
+		if told != (c.want != capacity.NotRequested) {
+			t.Errorf("%s: said %+v", c.name, r.Said)
+		}
+	}
+}
+
 // A GPU that DCGM shows to be broken while the device plugin still offers it is unhealthy, and the others of its node that nobody holds
 // are kept from new work because of it.
 func TestBrokenGPUThatIsStillOffered(t *testing.T) {

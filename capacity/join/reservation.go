@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/capacity"
+	"github.com/berth-dev/berth/diagnose/check/l1"
 	"github.com/berth-dev/berth/kube/dialect/karpenter"
 )
 
@@ -215,6 +216,35 @@ func (r *reservation) unpaid(now time.Time) {
 
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }
 
+// refused is what a provider last answered the pools when they asked for a machine: Karpenter's, by their NodeClaims and the events of
+// those that are gone, and Berth's, whose status remembers it.
+func (w *world) refused(pools []string) (cause string, said Said, ok bool) {
+	for _, name := range pools {
+		nodePool := name
+		if p := w.pools[name]; p != nil {
+			for i := range p.Status.Stockouts {
+				if s := &p.Status.Stockouts[i]; s.Until.After(w.facts.At) {
+					return l1.CauseOfRefusal(s.Error + ": " + s.Message), Said{Message: fmt.Sprintf("the provider refused machines of pool %s: %s", name, strings.TrimSuffix(s.Error+": "+s.Message, ": ")), Fix: refusedFix}, true
+				}
+			}
+			if p.Spec.Selects == nil || p.Spec.Selects.NodePool == "" {
+				continue
+			}
+			nodePool = p.Spec.Selects.NodePool
+		}
+		i := slices.IndexFunc(w.nodePools, func(p *karpenter.Pool) bool { return p.GetName() == nodePool })
+		if i < 0 {
+			continue
+		}
+		if r, was := l1.RefusedBy(w.facts, w.nodePools[i]); was {
+			return r.Cause, Said{Message: fmt.Sprintf("the provider refused NodeClaim %s of pool %s at %s: %s", r.Claim, name, clock(r.At), r.Text), Fix: refusedFix}, true
+		}
+	}
+	return "", Said{}, false
+}
+
+const refusedFix = "read what the provider says: it asks for another zone or type, for more quota, or for time"
+
 // whyNotLaunched says why machines of an active reservation do not come: nobody draws on it; who does may have machines only
 // in another zone, or of another type; or nobody asks for more.
 func (w *world) whyNotLaunched(r *reservation) (cause, pool string, said Said) {
@@ -249,6 +279,9 @@ func (w *world) whyNotLaunched(r *reservation) (cause, pool string, said Said) {
 	switch {
 	case len(like) > 0:
 		pool = like[0]
+		if cause, said, ok := w.refused(like); ok {
+			return cause, pool, said
+		}
 		return capacity.NotRequested, pool, Said{
 			Message: fmt.Sprintf("pool %s draws on reservation %s and asks for %d of its %d instances", pool, r.Name, len(r.machines), r.spec.Instances),
 			Fix:     fmt.Sprintf("have pool %s ask for more machines, or give the rest of the reservation back", pool),
