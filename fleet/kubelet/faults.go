@@ -36,6 +36,9 @@ func (k *Kubelet) Faulted(node string, before, now *fault.Effects) {
 		now = &fault.Effects{}
 	}
 	k.nodeEvents(m, before, now)
+	if now.DiskPressure && !before.DiskPressure && k.ctx != nil {
+		k.workers.Go(func() { h.relieve(k.ctx) })
+	}
 	restart := mended(before, now)
 	h.each(func(w *worker) {
 		for _, p := range w.processes() {
@@ -203,7 +206,7 @@ func faultRejection(e *fault.Effects, pod *corev1.Pod) *rejection {
 		return &rejection{"TopologyAffinityError", "Resources cannot be allocated with Topology locality"}
 	}
 	if e.DiskPressure && !tolerates(pod, corev1.TaintNodeDiskPressure) {
-		return &rejection{"Evicted", "The node had condition: [DiskPressure]. "}
+		return &rejection{evictedReason, "The node had condition: [DiskPressure]. "}
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/berth-dev/berth/fleet/device"
 	"github.com/berth-dev/berth/fleet/fault"
@@ -114,6 +115,53 @@ func TestFaultsRefusePods(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDiskPressureEvicts is that pods go one by one under disk pressure, with what the kubelet writes of it: first those that use more
+// than they asked for, of these the least important. Critical pods stay.
+func TestDiskPressureEvicts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		with := func(name string, priority int32, request string) {
+			p := testPod(name, "busybox", command("sleep", "infinity"))
+			p.Spec.Priority = &priority
+			p.Spec.TerminationGracePeriodSeconds = new(int64)
+			if request != "" {
+				p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse(request)}
+			}
+			w.create(p)
+		}
+		with("modest", 0, "1Gi")
+		with("greedy", 5, "")
+		with("dear", 10, "")
+		with("critical", systemCritical, "")
+		time.Sleep(time.Minute)
+		w.afflict("n0", fault.Effects{DiskPressure: true})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if p := w.get("critical"); p.Status.Phase != corev1.PodRunning {
+			t.Errorf("the critical pod is %s", p.Status.Phase)
+		}
+		var ends []string
+		for _, name := range []string{"greedy", "dear", "modest"} {
+			p := w.get(name)
+			c := findCondition(p.Status.Conditions, corev1.DisruptionTarget)
+			if p.Status.Phase != corev1.PodFailed || p.Status.Reason != "Evicted" || c == nil || c.Reason != "TerminationByKubelet" || c.Message != p.Status.Message {
+				t.Fatalf("%s: %s %s %+v", name, p.Status.Phase, p.Status.Reason, c)
+			}
+			ends = append(ends, c.LastTransitionTime.UTC().Format(time.RFC3339)+" "+name)
+		}
+		if !slices.IsSorted(ends) || ends[0][:20] == ends[1][:20] {
+			t.Errorf("they ended %q", ends)
+		}
+		low := "The node was low on resource: ephemeral-storage. "
+		if m := w.get("greedy").Status.Message; !strings.HasPrefix(m, low) || !strings.HasSuffix(m, "Container c was using 24Ki, request is 0, has larger consumption of ephemeral-storage. ") {
+			t.Errorf("message %q", m)
+		}
+		if m := w.get("modest").Status.Message; strings.Contains(m, "larger consumption") {
+			t.Errorf("message %q", m)
+		}
+	})
 }
 
 // TestFaultsCrashTheStack is that a pod of the GPU stack crashes, says why, and is well again.

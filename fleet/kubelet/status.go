@@ -145,6 +145,9 @@ func (w *worker) statusNow(now metav1.Time) corev1.PodStatus {
 	}
 	s.ObservedGeneration = pod.Generation
 	s.Conditions = conditionsOf(pod, w.containers, s.Phase, w.sandbox, now)
+	if w.evicted != "" && w.failed && findCondition(s.Conditions, corev1.DisruptionTarget) == nil {
+		s.Conditions = append(s.Conditions, evictedCondition(pod, w.evicted, now))
+	}
 	s.HostIP, s.HostIPs = w.hostIP, []corev1.HostIP{{IP: w.hostIP}}
 	if w.podIP != "" && (w.sandbox || w.over) { // before its sandbox a pod has no network
 		s.PodIP, s.PodIPs = w.podIP, []corev1.PodIP{{IP: w.podIP}}

@@ -14,6 +14,7 @@ type ending struct {
 	grace           time.Duration // wall time
 	failed          bool          // the pod fails whatever its containers' exit codes
 	reason, message string
+	warns           bool // the event is a warning
 }
 
 // ending says whether the pod has to stop now: it is being deleted, has run out of time, has done its
@@ -27,7 +28,9 @@ func (w *worker) ending(now time.Time) *ending {
 	case pod.DeletionTimestamp != nil:
 		return &ending{grace: max(0, min(seconds(pod.DeletionGracePeriodSeconds), time.Until(pod.DeletionTimestamp.Time)))}
 	case pod.Spec.ActiveDeadlineSeconds != nil && !now.Before(w.started.Add(seconds(pod.Spec.ActiveDeadlineSeconds))):
-		return &ending{grace, true, "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"}
+		return &ending{grace: grace, failed: true, reason: "DeadlineExceeded", message: "Pod was active on the node longer than the specified deadline"}
+	case w.evicted != "" && !terminal(pod):
+		return &ending{grace: evictionGrace, failed: true, reason: evictedReason, message: w.evicted, warns: true}
 	case terminal(pod):
 		return &ending{grace: grace}
 	}
@@ -66,7 +69,11 @@ func (w *worker) deadline() time.Time {
 // is being deleted, deletes it. It is done unless the machine went down or ctx ended meanwhile.
 func (w *worker) terminate(ctx context.Context, e *ending) (done bool) {
 	if e.reason != "" && w.reason == "" {
-		w.event(corev1.EventTypeNormal, e.reason, "%s", e.message)
+		kind := corev1.EventTypeNormal
+		if e.warns {
+			kind = corev1.EventTypeWarning
+		}
+		w.event(kind, e.reason, "%s", e.message)
 	}
 	w.stopAll(ctx, e.grace)
 	if ctx.Err() != nil || w.host.powered() == nil {

@@ -54,6 +54,7 @@ type worker struct {
 	failed     bool              // over, and failed whatever the exit codes say
 	reason     string            // of the pod's status, with message
 	message    string
+	evicted    string      // why the kubelet ends the pod, in its words; "": it does not
 	killer     *time.Timer // fires when the grace period is over; nil: nothing is being stopped
 	stackTold  stackState  // as the owner of the nodes was told
 }
