@@ -38,9 +38,9 @@ work that ends in the window, right after a checkpoint, and all nodes of a gang 
 long work runs and when it saves its state is what its annotations say (berth.dev/expected-run, berth.dev/checkpoint).
 
 The times are written on the nodes (berth.dev/leaves-at). From then on Berth starts nothing on them that would not be over,
-and at the time it evicts what still runs, gangs as a whole and with the warning of their queue. Work of other schedulers,
-and work without a queue, stays until kubectl drain evicts it. --cancel takes the times back, also when the maintenance is
-over.
+and at the time it cordons the node and evicts what still runs, gangs as a whole and with the warning of their queue. Work
+of other schedulers, and work without a queue, stays until kubectl drain evicts it. --cancel takes the times and the cordon
+back, also when the maintenance is over.
 
 Exit code: 0, 2 wrong usage, 3 could not look.`,
 		Example: `  berth drain gpu-3 gpu-4 --window 22:00-04:00 --dry-run
@@ -130,7 +130,17 @@ func (o *drainOptions) announce(ctx context.Context, nodes []string, of func(nod
 		if at != "" {
 			change, done = map[string]any{v1alpha1.KeyLeavesAt: at, v1alpha1.KeyLeavesWith: why}, "leaves at "+at
 		}
-		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": change}})
+		whole := map[string]any{"metadata": map[string]any{"annotations": change}}
+		if at == "" {
+			n, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return failed(err)
+			}
+			if n.Annotations[v1alpha1.KeyCordonedFor] != "" { // by the scheduler, when its time had come
+				change[v1alpha1.KeyCordonedFor], whole["spec"] = nil, map[string]any{"unschedulable": nil}
+			}
+		}
+		patch, err := json.Marshal(whole)
 		if err != nil {
 			return failed(err)
 		}

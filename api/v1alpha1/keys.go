@@ -97,6 +97,10 @@ const (
 	KeyLeavesAt = KeyPrefix + "leaves-at"
 	// KeyLeavesWith is on a Node that goes away: with what, as people read it: "reservation block".
 	KeyLeavesWith = KeyPrefix + "leaves-with"
+	// LeavesWithReservation begins the value of KeyLeavesWith on nodes whose reservation ends.
+	LeavesWithReservation = "reservation "
+	// KeyCordonedFor is on a Node that the scheduler has cordoned for its maintenance: the time under KeyLeavesAt that had come.
+	KeyCordonedFor = KeyPrefix + "cordoned-for"
 	// KeyDevicePluginResource is on a Node: the resource that a device plugin has registered there.
 	KeyDevicePluginResource = KeyPrefix + "device-plugin-resource"
 	// KeyMIG is on a Node: what MIG has made of its GPUs, as JSON by index.

@@ -230,6 +230,7 @@ func (s *scheduler) work(ctx context.Context) error {
 		if s.health != nil {
 			workers.Go(func() { s.health.run(ctx) })
 		}
+		workers.Go(func() { s.cordonLeaving(ctx) })
 		workers.Go(func() { s.binds.run(ctx) })
 		workers.Go(func() { s.reports.run(ctx) })
 		workers.Go(func() { s.evicts.run(ctx) })
