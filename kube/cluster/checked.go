@@ -16,10 +16,12 @@ import (
 //	   '--one declines, or the places are lost----'
 //
 // Edits of the engine's memory have no version here: whoever applies them numbers them. Nothing is written down by the feed: after a
-// restart the workload is in line again, and the first plan reserves for it anew.
+// restart the project's object says which workloads had quota, and these have it again before anybody else has a turn (Recalling).
 type checked struct {
 	out      *output
 	reserved map[string]*reserved // by workload
+	recall   map[string]bool      // workloads that had quota before the restart: while there are any, all others are held
+	recalled bool                 // they were looked for
 }
 
 // reserved is what is kept for a workload.
@@ -37,10 +39,66 @@ func newChecked(out *output) *checked {
 	return &checked{out: out, reserved: make(map[string]*reserved)}
 }
 
-// holds says whether the workload has its quota and may not start yet.
-func (c *checked) holds(workload string) bool {
+// kept says whether the workload has its quota and may not start yet.
+func (c *checked) kept(workload string) bool {
 	r := c.reserved[workload]
 	return r != nil && !r.released
+}
+
+// holds says whether the workload may not start: it is kept, or has no turn yet.
+func (c *checked) holds(workload string) bool {
+	return c.kept(workload) || c.recall != nil && !c.recall[workload]
+}
+
+// Recalling says, once, whether there are workloads that had quota and places before the restart and wait for checks. All others are held
+// then, so that a plan gives what these had to nobody else; Recall ends that.
+func (f *Feed) Recalling() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := f.checked
+	if c.recalled {
+		return false
+	}
+	c.recalled = true
+	had := make(map[string]bool)
+	for _, m := range f.members.pods { //archtest:any-order it fills a set
+		if t := m.foreign; t != nil && m.waiting() && t.Reserved && t.Unready != "" && t.Awaits == "" && c.reserved[m.workload] == nil {
+			had[m.workload] = true
+		}
+	}
+	if len(had) == 0 {
+		return false
+	}
+	c.recall = had
+	f.heldOthers(had)
+	return true
+}
+
+// Recall keeps for the workloads what the plan would start them with. The plan was made for that alone, and its changes are not applied.
+func (f *Feed) Recall(plan *engine.Plan) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	had := f.checked.recall
+	f.checked.recall = nil
+	for i := range plan.Starts {
+		if s := &plan.Starts[i]; had[s.Gang] && s.Kind == engine.Begin && f.unready(s.Gang) != "" {
+			f.keep(s)
+		}
+	}
+	f.heldOthers(had)
+}
+
+// heldOthers gives the engine all workloads that wait but for those, which are held or are not any more.
+func (f *Feed) heldOthers(but map[string]bool) {
+	waiting := make(map[string]bool)
+	for _, m := range f.members.pods { //archtest:any-order it fills a set
+		if m.waiting() && !but[m.workload] {
+			waiting[m.workload] = true
+		}
+	}
+	for _, workload := range sortedNames(waiting) {
+		f.heldAnew(workload)
+	}
 }
 
 // Checked returns the plan's starts but for those of workloads that others have yet to agree to: what these were given is kept for
@@ -101,14 +159,22 @@ func (f *Feed) unready(workload string) string {
 func (f *Feed) Unready(workload string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.checked.holds(workload) {
+	if !f.checked.kept(workload) {
 		return ""
 	}
 	return f.unready(workload)
 }
 
-// reserve keeps for the workload what the start gives it.
+// reserve keeps for the workload what the start gives it, which the engine assumes that it has.
 func (f *Feed) reserve(s *engine.Start) {
+	f.keep(s)
+	for _, p := range s.Placements {
+		f.out.put(engine.Change{Gone: &engine.Ref{Kind: engine.KindAssumption, Key: p.Pod}})
+	}
+}
+
+// keep has the places and the quota of the start kept for its workload.
+func (f *Feed) keep(s *engine.Start) {
 	c := f.checked
 	f.unreserve(s.Gang)
 	r := &reserved{nodes: make(map[string]engine.Resources)}
@@ -121,9 +187,6 @@ func (f *Feed) reserve(s *engine.Start) {
 	c.reserved[s.Gang] = r
 	for _, node := range r.on {
 		c.out.put(engine.Change{Hold: &engine.Hold{Gang: s.Gang, Node: node, Requests: r.nodes[node], Until: f.timers.now().Add(reserveFor)}})
-	}
-	for _, p := range s.Placements {
-		c.out.put(engine.Change{Gone: &engine.Ref{Kind: engine.KindAssumption, Key: p.Pod}})
 	}
 	f.heldAnew(s.Gang)
 }

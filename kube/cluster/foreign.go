@@ -520,6 +520,7 @@ type ForeignGroup struct {
 	Ref      dialect.GroupRef
 	Object   *unstructured.Unstructured // nil: it does not exist
 	Unread   []string
+	Lacks    []string // what keeps its pods from being planned, where there are none to tell it of
 	Problem  string
 	Workload string       // of one of its pods; "": none is left
 	Alone    bool         // no pod is of it: only Unread and Problem are to be told
@@ -558,6 +559,7 @@ func (f *Feed) ForeignGroups() []ForeignGroup {
 			v.Workload = m.workload
 			if Expected(m.raw) { // there is no pod to tell it of
 				v.Unread = m.foreign.Unread
+				v.Lacks = m.lacks
 			}
 			v.State.Checks, v.State.Ends = m.foreign.Checks, m.foreign.Ends
 			v.State.Preemptible = v.State.Preemptible && convert.Evictable(m.pod)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/kube/dialect"
 	"github.com/berth-dev/berth/kube/dialect/all"
 )
@@ -370,3 +371,85 @@ func TestKueueGates(t *testing.T) {
 }
 
 var _ dialect.Admitter = all.Find("kueue").(dialect.Admitter)
+
+// recall has workloads that had quota before the restart have it again, as the scheduler does before its first plan.
+func (s *speaking) recall(t *testing.T) {
+	t.Helper()
+	settle := func() {
+		s.Settle()
+		if r := s.state.Apply(numbered(s.state, s.changes.take())...); len(r) > 0 {
+			t.Fatalf("the engine rejects %v", r)
+		}
+	}
+	if settle(); s.Recalling() {
+		settle()
+		p := s.state.Plan(s.now)
+		s.Recall(&p)
+		settle()
+	}
+}
+
+// A workload that had quota and waits for its check has it again after a restart, though another of a higher priority, which evicts
+// nobody, has come since. Whoever says so later, or awaits something, gets nothing before its turn.
+func TestKueueQuotaOutlastsARestart(t *testing.T) {
+	class := kueueKind + "WorkloadPriorityClass, metadata: {name: high}, value: 100}"
+	restarted := func(t *testing.T, conditions string) *speaking {
+		s := kueueing(t, kueueKind+"AdmissionCheck, metadata: {name: c}, spec: {controllerName: x}}", class, checkedQueue)
+		first, second := queued("first", "q", 4), queued("second", "q", 4)
+		second.Labels["kueue.x-k8s.io/priority-class"] = "high"
+		s.SetOwner(first)
+		s.SetOwner(second)
+		s.Settle()
+		name := s.ForeignGroups()[0].Ref.Name
+		s.foreign1(t, kueueKind+"Workload, metadata: {name: "+name+", namespace: default, labels: {app.kubernetes.io/managed-by: berth}}, spec: {queueName: q}, status: {admissionChecks: [{name: c, state: Pending}], conditions: ["+conditions+"]}}")
+		return s
+	}
+	has := func(t *testing.T, s *speaking) string {
+		t.Helper()
+		if got := s.starts(t); len(got) != 0 {
+			t.Fatalf("one starts with a check that is pending: %+v", got)
+		}
+		var names []string
+		for _, g := range s.ForeignGroups() {
+			if g.State.Reserved {
+				names = append(names, strings.Split(g.Ref.Name, "-")[1])
+			}
+		}
+		return strings.Join(names, " ")
+	}
+	const yes, no = "{type: QuotaReserved, status: 'True'}", "{type: QuotaReserved, status: 'False'}"
+	for name, c := range map[string]struct{ conditions, want string }{
+		"had quota":      {yes, "first"},
+		"had none":       {no, "second"},
+		"runs, it says":  {yes + ", {type: Admitted, status: 'True'}", "second"},
+		"says not a lot": {"", "second"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := restarted(t, c.conditions)
+			s.recall(t)
+			if got := has(t, s); got != c.want {
+				t.Errorf("%q has quota, want %q", got, c.want)
+			}
+			if s.Recalling() {
+				t.Error("they are looked for twice")
+			}
+		})
+	}
+	t.Run("its nodes are gone", func(t *testing.T) {
+		s := restarted(t, yes)
+		for i := range 2 {
+			n := node(fmt.Sprintf("n%d", i), "r", 0)
+			n.ResourceVersion = "200"
+			s.SetNode(n)
+		}
+		s.recall(t)
+		if got := has(t, s); got != "" {
+			t.Errorf("%q has quota", got)
+		}
+		for _, g := range s.state.Plan(s.now).Waiting {
+			if slices.ContainsFunc(g.Gates, func(w why.Gate) bool { return w.Cause == why.WorkloadHeld }) {
+				t.Errorf("%s is still held", g.Gang)
+			}
+		}
+	})
+}

@@ -27,6 +27,7 @@ type member struct {
 	adopted  bool // where it is ours: another scheduler's, taken for ours in a Model
 	takes    engine.Resources
 	given    bool        // to the engine
+	lacks    []string    // why it cannot be: claims that are not there
 	value    *engine.Pod // as last given
 }
 

@@ -231,6 +231,7 @@ func (f *Feed) put(m *member, v *engine.Pod) {
 		f.keepBack(m, missing)
 		return
 	}
+	m.lacks = nil
 	f.extended.mark(m, v, f.devices.selects != nil)
 	f.whatIf.restrict(v)
 	if !m.inGang() && f.checked.holds(m.workload) {
@@ -273,6 +274,7 @@ func (f *Feed) keepBack(m *member, missing []string) {
 		f.out.drop(engine.KindPod, m.key, f.out.pods.next())
 		f.refusals.bequeath(m)
 	}
+	m.lacks = missing
 	if m.ours {
 		f.listen.ClaimsMissing(m.pod, missing)
 	}

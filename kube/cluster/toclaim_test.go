@@ -70,12 +70,10 @@ func TestKueueWaitsForClaims(t *testing.T) {
 	}
 }
 
-// foreignWaits is what keeps the first group that waits from the engine.
+// foreignWaits is what keeps the first group from the engine.
 func (s *speaking) foreignWaits() string {
-	for _, list := range s.listen.(*silence).missing {
-		if len(list) > 0 {
-			return list[0]
-		}
+	if lacks := s.ForeignGroups()[0].Lacks; len(lacks) > 0 {
+		return lacks[0]
 	}
 	return ""
 }

@@ -134,6 +134,8 @@ type Terms struct {
 	Checks []string
 	// Unready is that one of Checks has not agreed yet, as a sentence: its quota and places are kept until then. "": all have.
 	Unready string
+	// Reserved says that it had quota and places when its object was last written: after a restart it has them again before others.
+	Reserved bool
 	// Ends is why what runs of it is to end, in the project's word: its Job is suspended. "": it goes on.
 	Ends string
 	// After is before when it is not planned; zero: there is no such time.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/berth-dev/berth/kube/cluster"
 	"github.com/berth-dev/berth/kube/dialect"
+	"github.com/berth-dev/berth/kube/report"
 )
 
 // mostForeignWrites bounds how many objects of dialects are written in one go.
@@ -91,6 +93,9 @@ func (s *scheduler) writeGroup(ctx context.Context, g *cluster.ForeignGroup, not
 	}
 	if g.Workload != "" && g.State.Pending > 0 {
 		g.State.Cause, g.State.Reason, g.State.Message = s.reports.waitsFor(g.Workload)
+		if len(g.Lacks) > 0 {
+			g.State.Cause, g.State.Reason, g.State.Message = string(report.ClaimsNotReady), "ClaimsNotReady", clip(strings.Join(g.Lacks, "; "), maxNote)
+		}
 	}
 	status := r.GroupStatus(g.Object, g.State, time.Now())
 	if status != nil {

@@ -44,6 +44,7 @@ func (s *scheduler) cycle(now time.Time) (wake time.Time) {
 	again := s.feed.Settle()
 	changes := append(s.inbox.take(), settled...)
 	s.apply(changes)
+	changes = append(changes, s.recall(now)...)
 	plan := s.opts.plan(s.state, now)
 	s.apply(plan.Changes)
 	s.memory.note(plan.Changes)
@@ -70,6 +71,24 @@ func (s *scheduler) cycle(now time.Time) (wake time.Time) {
 		wake = sooner(wake, now.Add(s.opts.Engine.AssumeFor))
 	}
 	return wake
+}
+
+// recall gives workloads that had quota before the restart, and wait for others to agree, what they had, before anybody else has a turn. It
+// returns what was applied for that.
+func (s *scheduler) recall(now time.Time) []engine.Change {
+	if s.opts.Shadow || !s.feed.Recalling() {
+		return nil
+	}
+	settle := func() []engine.Change {
+		s.feed.Settle()
+		changes := s.inbox.take()
+		s.apply(changes)
+		return changes
+	}
+	changes := settle()
+	plan := s.opts.plan(s.state, now)
+	s.feed.Recall(&plan)
+	return append(changes, settle()...)
 }
 
 func (s *scheduler) apply(changes []engine.Change) {

@@ -43,6 +43,7 @@ type workload struct {
 	checks   map[string]string // states, by name
 	flavors  []string          // that it was given, sorted
 	after    time.Time         // when it may be given quota again
+	reserved bool              // it has quota, and is not admitted
 }
 
 // requeueAt is before when the Workload is not given quota again; zero: there is no such time.
@@ -74,6 +75,7 @@ func readWorkload(o *unstructured.Unstructured) dialect.Object {
 	slices.Sort(v.flavors)
 	v.flavors = slices.Compact(v.flavors)
 	v.after = requeueAt(o.Object)
+	v.reserved = dialect.IsTrue(o, "QuotaReserved") && !dialect.IsTrue(o, "Admitted")
 	out := dialect.Object{Value: v}
 	if len(o.GetOwnerReferences()) == 0 && o.GetLabels()[managedBy] != "berth" {
 		out.Problem = "it belongs to no Job or pod: Berth makes the Workload of each that names a queue, and lets in no other"
@@ -158,7 +160,7 @@ func (r *reading) checks(q *clusterQueue, work *workload) {
 		r.await("its ClusterQueue has %d admission checks: the limit is %d", len(names), maxChecks)
 		return
 	}
-	r.out.After = work.after
+	r.out.After, r.out.Reserved = work.after, work.reserved
 	for _, name := range names {
 		switch state := work.checks[name]; {
 		case r.world.Object(AdmissionChecks, "", name) == nil:
