@@ -29,6 +29,9 @@ var volumeUnboundCheck = check.Check{
 
 func volumeUnbound(c *check.Case) []check.Finding {
 	if c.State == facts.Starting && c.Sees("persistentvolumeclaims", c.Pod.Namespace) {
+		if out := lostSince(c); len(out) > 0 {
+			return out
+		}
 		return passedBy(c)
 	}
 	if !c.Waits() {
@@ -39,6 +42,19 @@ func volumeUnbound(c *check.Case) []check.Finding {
 	}
 	var out []check.Finding
 	for _, v := range place.VolumesOf(c.Facts, c.Pod) {
+		if f := unbound(c, &v); f != nil {
+			out = append(out, *f)
+		}
+	}
+	return out
+}
+
+// lostSince is about a pod that has its node and a claim that has lost its volume since: its kubelet waits for it.
+func lostSince(c *check.Case) (out []check.Finding) {
+	for _, v := range place.VolumesOf(c.Facts, c.Pod) {
+		if v.Claim == nil || v.Claim.Status.Phase != corev1.ClaimLost {
+			continue
+		}
 		if f := unbound(c, &v); f != nil {
 			out = append(out, *f)
 		}
