@@ -114,6 +114,7 @@ func crash(c *check.Case, k *life.Container, t *corev1.ContainerStateTerminated)
 		f.Advice = "Work that ends belongs into a Job; a program that should stay must not end."
 	default:
 		f.Message = fmt.Sprintf("%s of pod %s ended with %s (%s)%s", k.Noun(), c.Pod.Name, exitCode(t.ExitCode), times, lastWords(c, k, t))
+		blamesSetting(c, k, lastWords(c, k, t), &f)
 	}
 	return f
 }
