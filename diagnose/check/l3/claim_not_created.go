@@ -64,9 +64,7 @@ func claimUnmade(c *check.Case, claim *corev1.PodResourceClaim, template string)
 		f.Message = fmt.Sprintf("template %s makes no claim for %s of pod %s, because the API server does not take it: %s", template, claim.Name, c.Pod.Name, wording.Shortened(wording.OneLine(r.Text), 300))
 		f.Evidence = append(f.Evidence, facts.Evidence{Object: "resourceclaimtemplate/" + c.Pod.Namespace + "/" + template, Field: "spec.spec", Value: wording.Shortened(wording.OneLine(r.Text), 200)})
 		f.Advice = "Change the template, or the namespace, as the message says; claims are made again by themselves."
-	case r.By == life.ByQuota && slices.ContainsFunc(c.ResourceQuotas, func(q *corev1.ResourceQuota) bool {
-		return q.Namespace == c.Pod.Namespace && q.Name == r.Name && (refusesStill(q, r) || c.WasEdited(q))
-	}):
+	case r.By == life.ByQuota && claimRefused(c, r):
 		return nil
 	case r.By == life.ByWebhook, r.By == life.ByPolicy, r.By == life.ByBrokenWebhook, r.By == life.ByRights, r.By == life.ByOther:
 		return nil
