@@ -55,7 +55,7 @@ var refusers = []struct {
 	{ByPodSecurity, regexp.MustCompile(`violates PodSecurity "([^"]*)": (?s:(.*))`)},
 	{ByQuota, regexp.MustCompile(`(?:exceeded|failed) quota: ([^,: ]+)[,:] (?s:(.*))`)},
 	{ByQuota, regexp.MustCompile(`status unknown for quota: ([^,: ]+), (?s:(.*))`)},
-	{ByQuota, regexp.MustCompile(`insufficient quota to match these scopes: ()(?s:(.*))`)}, // of no quota: there is none
+	{ByQuota, regexp.MustCompile(`insufficient quota to match these \S+: ()(?s:(.*))`)}, // "scopes", which bundles mask; of no quota: there is none
 	{ByLimitRange, regexp.MustCompile(`()((?:(?:maximum|minimum) \S+ usage per (?:Container|Pod|PersistentVolumeClaim) is|\S+ max limit to request ratio per (?:Container|Pod) is)(?s:.*))`)},
 	{ByPriorityClass, regexp.MustCompile(`no PriorityClass with name (\S+) was found()`)},
 	{ByRuntimeClass, regexp.MustCompile(`pod rejected: RuntimeClass "([^"]*)" not found()`)},
