@@ -75,3 +75,27 @@ func text(t testing.TB, v any) string {
 	}
 	return strings.ReplaceAll(string(b), "creationTimestamp: null\n", "")
 }
+
+// TestRayClustersGoWhereTheirQueueIs holds that the templates of a RayCluster with a dialect's label get its scheduler, but for one that
+// names another.
+func TestRayClustersGoWhereTheirQueueIs(t *testing.T) {
+	for name, c := range map[string]struct{ label, want string }{
+		"kai":          {"kai.scheduler/queue: blue", "kai-scheduler"},
+		"volcano":      {"volcano.sh/queue-name: blue", "volcano"},
+		"coscheduling": {`ray.io/gang-scheduling-enabled: "true"`, "scheduler-plugins-scheduler"},
+	} {
+		for label, scheduler := range map[string]string{c.label: ", schedulerName: " + c.want, "app: x": ""} {
+			o := &unstructured.Unstructured{}
+			if err := yaml.Unmarshal([]byte("{apiVersion: ray.io/v1, kind: RayCluster, metadata: {name: a, labels: {"+label+"}}, spec: {headGroupSpec: {template: {spec: {x: 1}}}, workerGroupSpecs: [{template: {spec: {x: 2, schedulerName: other}}}, {template: {spec: {x: 3}}}]}}"), &o.Object); err != nil {
+				t.Fatal(err)
+			}
+			var want any
+			if err := yaml.Unmarshal([]byte("{headGroupSpec: {template: {spec: {x: 1"+scheduler+"}}}, workerGroupSpecs: [{template: {spec: {x: 2, schedulerName: other}}}, {template: {spec: {x: 3"+scheduler+"}}}]}"), &want); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(text(t, want), text(t, admit(t, ofDialect(t, name), "user", o, nil).Object["spec"])); diff != "" {
+				t.Errorf("%s, %s (-want +got):\n%s", name, label, diff)
+			}
+		}
+	}
+}
