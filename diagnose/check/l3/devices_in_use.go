@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/diagnose/check"
@@ -43,11 +44,18 @@ func devicesInUse(c *check.Case) []check.Finding {
 // taken words a request whose devices others have, nil where that is not so.
 func taken(c *check.Case, d *place.Devices, a *place.AskAt) *check.Finding {
 	var held, free []*place.Device
+	consumed := ""
 	for _, v := range d.All {
+		lacks := v.Lacks(&a.DeviceAsk)
 		switch {
 		case !d.Suits(v, &a.DeviceAsk):
 		case v.Holder != nil:
 			held = append(held, v)
+		case lacks != "" && len(v.Holders()) > 0:
+			held = append(held, v)
+			if consumed == "" {
+				consumed = ": it asks for " + lacks
+			}
 		default:
 			free = append(free, v)
 		}
@@ -61,9 +69,19 @@ func taken(c *check.Case, d *place.Devices, a *place.AskAt) *check.Finding {
 	}
 	found := &check.Finding{Fit: true, Probe: &edit.Edit{Side: edit.Cluster, Text: "let all claims of devices go"},
 		Message: fmt.Sprintf("claim %s asks for %s of class %s on one node; %s %s, and %d of them %s in use", a.Claim.Name, count, a.Class,
-			wording.Number(len(held)+len(free), "device"), wording.InNumber(len(held)+len(free), "matches", "match"), len(held), wording.InNumber(len(held), "is", "are"))}
+			wording.Number(len(held)+len(free), "device"), wording.InNumber(len(held)+len(free), "matches", "match"), len(held), wording.InNumber(len(held), "is", "are")) + consumed}
 	var users []*corev1.Pod
+	type holding struct {
+		*place.Device
+		Holder *resourcev1.ResourceClaim
+	}
+	var all []holding
 	for _, v := range held {
+		for _, h := range v.Holders() {
+			all = append(all, holding{v, h})
+		}
+	}
+	for _, v := range all {
 		if slices.ContainsFunc(found.Probe.Set, func(o facts.Object) bool { return o.GetUID() == v.Holder.UID && o.GetName() == v.Holder.Name }) {
 			continue
 		}

@@ -2,11 +2,13 @@ package place
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
@@ -24,6 +26,13 @@ type Device struct {
 	driver, pool string
 	Slice        *resourcev1.ResourceSlice
 	Holder       *resourcev1.ResourceClaim // who has it; nil: nobody
+	shares       []deviceShare             // of it that claims have
+}
+
+// deviceShare is what a claim consumes of a device that several have.
+type deviceShare struct {
+	claim    *resourcev1.ResourceClaim
+	consumed map[resourcev1.QualifiedName]resource.Quantity
 }
 
 func (d *Device) ID() string { return d.driver + "/" + d.pool + "/" + d.Name }
@@ -103,8 +112,12 @@ func (d *Devices) allocated() {
 		}
 		for _, r := range claim.Status.Allocation.Devices.Results {
 			v := byID[r.Driver+"/"+r.Pool+"/"+r.Device]
-			if v == nil || ptr.Deref(r.AdminAccess, false) || r.ShareID != nil {
-				continue // looks on, or has a share
+			if v == nil || ptr.Deref(r.AdminAccess, false) {
+				continue // looks on
+			}
+			if r.ShareID != nil {
+				v.shares = append(v.shares, deviceShare{claim, r.ConsumedCapacity})
+				continue
 			}
 			v.Holder = claim
 		}
@@ -198,6 +211,7 @@ type DeviceAsk struct {
 	Count       int
 	admin       bool
 	tolerations []resourcev1.DeviceToleration
+	capacity    *resourcev1.CapacityRequirements
 }
 
 // deviceAsks are the requests of a claim; each is a list of alternatives, the best first.
@@ -205,12 +219,12 @@ func deviceAsks(spec *resourcev1.DeviceClaim) [][]DeviceAsk {
 	var out [][]DeviceAsk
 	for _, r := range spec.Requests {
 		if x := r.Exactly; x != nil {
-			out = append(out, []DeviceAsk{{r.Name, x.DeviceClassName, x.Selectors, x.AllocationMode == resourcev1.DeviceAllocationModeAll, max(1, int(x.Count)), ptr.Deref(x.AdminAccess, false), x.Tolerations}})
+			out = append(out, []DeviceAsk{{r.Name, x.DeviceClassName, x.Selectors, x.AllocationMode == resourcev1.DeviceAllocationModeAll, max(1, int(x.Count)), ptr.Deref(x.AdminAccess, false), x.Tolerations, x.Capacity}})
 			continue
 		}
 		var any []DeviceAsk
 		for _, x := range r.FirstAvailable {
-			any = append(any, DeviceAsk{r.Name + "/" + x.Name, x.DeviceClassName, x.Selectors, x.AllocationMode == resourcev1.DeviceAllocationModeAll, max(1, int(x.Count)), false, x.Tolerations})
+			any = append(any, DeviceAsk{r.Name + "/" + x.Name, x.DeviceClassName, x.Selectors, x.AllocationMode == resourcev1.DeviceAllocationModeAll, max(1, int(x.Count)), false, x.Tolerations, x.Capacity})
 		}
 		out = append(out, any)
 	}
@@ -310,8 +324,98 @@ func (d *Devices) refuse(n *corev1.Node, claims []PodClaim) string {
 	if ok, err := d.allocates(n, wanted); ok || err != nil {
 		return ""
 	}
+	if text := d.failing(reach, claims) + d.consumed(reach, claims); text != "" {
+		return text
+	}
 	return "the devices that its claims ask for cannot be had together there" + constrained(wanted)
 }
+
+// failing names the first selector that fails for a device, and so keeps the claim from all of the node; "" for none.
+func (d *Devices) failing(reach []*Device, claims []PodClaim) string {
+	for _, a := range OpenAsks(d.f, claims) {
+		class := Named(d.f.DeviceClasses, "", a.Class)
+		for _, v := range reach {
+			if class == nil {
+				continue
+			}
+			not := Selected(d.f, v, class.Spec.Selectors)
+			if not == nil {
+				not = Selected(d.f, v, a.Selectors)
+			}
+			if not != nil && not.Err != nil {
+				return fmt.Sprintf("selector %q fails for device %s: %v", not.expression, v.ID(), not.Err)
+			}
+		}
+	}
+	return ""
+}
+
+// consumed says of which capacity a shared device, which would do otherwise, has less left than is asked for, and who has it; "" for none.
+func (d *Devices) consumed(reach []*Device, claims []PodClaim) string {
+	for _, a := range OpenAsks(d.f, claims) {
+		for _, v := range reach {
+			if !d.Suits(v, &a.DeviceAsk) {
+				continue
+			}
+			if text := v.Lacks(&a.DeviceAsk); text != "" {
+				return fmt.Sprintf("claim %s asks for %s", a.Claim.Name, text)
+			}
+		}
+	}
+	return ""
+}
+
+// Holders are the claims that have the device, or shares of it.
+func (v *Device) Holders() (out []*resourcev1.ResourceClaim) {
+	if v.Holder != nil {
+		out = append(out, v.Holder)
+	}
+	for _, s := range v.shares {
+		if !slices.Contains(out, s.claim) {
+			out = append(out, s.claim)
+		}
+	}
+	return out
+}
+
+// Lacks says of which capacity the device has less left than the request asks for, and who consumes it; "" for none.
+func (v *Device) Lacks(ask *DeviceAsk) string {
+	if ask.capacity == nil {
+		return ""
+	}
+	for _, name := range slices.Sorted(maps.Keys(ask.capacity.Requests)) {
+		if text := v.lacks(name, ask.capacity.Requests[name]); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// lacks says how much of the capacity is consumed, if less than the amount is left; "" where that is left.
+func (v *Device) lacks(name resourcev1.QualifiedName, amount resource.Quantity) string {
+	all := v.Capacity[name].Value
+	left := all.DeepCopy()
+	var by []string
+	for _, s := range v.shares {
+		q := s.consumed[name]
+		left.Sub(q)
+		by = append(by, fmt.Sprintf("claim %s consumes %s", s.claim.Name, q.String()))
+	}
+	if amount.Cmp(left) <= 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%s of %s, and device %s has %s of %s free", amount.String(), name, v.ID(), left.String(), all.String())
+	if len(by) > mostShares {
+		by = append(by[:mostShares], fmt.Sprintf("%d more", len(by)-mostShares))
+	}
+	if len(by) > 0 {
+		text += ": " + strings.Join(by, ", ")
+	}
+	return text
+}
+
+// mostShares is how many claims are named that have shares of a device.
+const mostShares = 4
 
 // constrained names what the claims ask of their devices together.
 func constrained(claims []*resourcev1.ResourceClaim) string {
