@@ -304,8 +304,10 @@ func (w *referee) capacity(d *resourcev1.Device) {
 // consumed is some of each capacity of the device, no more than all of it.
 func (w *referee) consumed(d *resourcev1.Device) map[resourcev1.QualifiedName]resource.Quantity {
 	out := make(map[resourcev1.QualifiedName]resource.Quantity)
-	for name, c := range d.Capacity {
-		out[name] = *resource.NewQuantity(int64(w.IntN(int(c.Value.Value()))), resource.DecimalSI)
+	for _, name := range []resourcev1.QualifiedName{"rate", "slots"} {
+		if c, has := d.Capacity[name]; has {
+			out[name] = *resource.NewQuantity(int64(w.IntN(int(c.Value.Value()))), resource.DecimalSI)
+		}
 	}
 	return out
 }
