@@ -227,10 +227,9 @@ func (w *world) refused(pools []string) (cause string, said Said, ok bool) {
 					return l1.CauseOfRefusal(s.Error + ": " + s.Message), Said{Message: fmt.Sprintf("the provider refused machines of pool %s: %s", name, strings.TrimSuffix(s.Error+": "+s.Message, ": ")), Fix: refusedFix}, true
 				}
 			}
-			if p.Spec.Selects == nil || p.Spec.Selects.NodePool == "" {
-				continue
+			if p.Spec.Selects != nil {
+				nodePool = p.Spec.Selects.NodePool
 			}
-			nodePool = p.Spec.Selects.NodePool
 		}
 		i := slices.IndexFunc(w.nodePools, func(p *karpenter.Pool) bool { return p.GetName() == nodePool })
 		if i < 0 {
