@@ -36,6 +36,9 @@ func clusterFull(c *check.Case) []check.Finding {
 	}
 	f := c.Fit
 	nodes := place.Shortest(c.Pod, reach)
+	if place.AskText(c.Pod) == "" && place.PartText(c.Pod) == "" && !slices.ContainsFunc(nodes, func(n *check.NodeFit) bool { return len(n.Short) > 0 }) {
+		return nil // it asks for devices of claims alone, and who has those is said of the claims
+	}
 	out := check.Finding{Fit: true, Message: fullMessage(c, f, nodes)}
 	if p := c.Pod.Spec.PreemptionPolicy; p != nil && *p == corev1.PreemptNever {
 		out.Message += "; nothing is evicted for it, as its preemptionPolicy is Never"

@@ -98,7 +98,7 @@ func taken(c *check.Case, d *place.Devices, a *place.AskAt) *check.Finding {
 		}
 	}
 	if len(users) > 0 {
-		found.Message += ", by pod " + wording.Few(place.PodNames(users, c.Pod.Namespace))
+		found.Message += ", by " + wording.InNumber(len(users), "pod ", "pods ") + wording.Few(place.PodNames(users, c.Pod.Namespace))
 	}
 	return found
 }
