@@ -125,14 +125,15 @@ func (c *claim) sharesKept() int {
 	return reach
 }
 
-// sharedDims lists what of the claimant's needs there are fair shares of that it may ask for; none but under timeshare.
+// sharedDims lists what of the claimant's needs there are fair shares of that it may ask for; none but under timeshare. What
+// there are no shares of, like adapters of a network, keeps nobody from asking for its share of the rest.
 func (c *claim) sharedDims() []int {
-	if c.y.m.Config.Policy != api.TimeShare {
+	if c.y.m.Config.Policy != api.TimeShare || c.q.Fair == nil {
 		return nil
 	}
-	dims := make([]int, 0, len(c.needs))
-	for dim, need := range c.needs {
-		if need > 0 && dim != quantity.DimPods && dim < len(c.q.Fair) {
+	dims := make([]int, 0, len(c.y.m.Tree.Shared))
+	for _, dim := range c.y.m.Tree.Shared {
+		if c.needs.At(dim) > 0 {
 			dims = append(dims, dim)
 		}
 	}
