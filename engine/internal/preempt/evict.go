@@ -87,6 +87,9 @@ func (c *claim) entitled() bool {
 func (y *Cycle) pursue(c *claim, kind claimKind) Outcome {
 	y.findLeavers()
 	found, ok := c.attempt()
+	if !ok && c.owed && len(c.sharedDims()) > 0 {
+		found, ok = c.attemptByShare()
+	}
 	if !ok && !c.preempts {
 		c.preempt()
 		found, ok = c.attempt()
@@ -118,6 +121,21 @@ func (c *claim) attempt() (found way, ok bool) {
 	}
 	if found, ok = c.try(nil); !ok && len(c.theirs) > 0 {
 		found, ok = c.try(c.theirs)
+	}
+	return found, ok
+}
+
+// attemptByShare tries the claim out with nothing that could be reclaimed. A gang that names no GPU model may find its queue to
+// have no quota of the model that reclaiming leaves it, and still be owed its fair share.
+func (c *claim) attemptByShare() (found way, ok bool) {
+	//mutate: share-without-quota
+	c.renounced = true
+	if c.find(); len(c.units)+len(c.theirs) > 0 {
+		found, ok = c.attempt()
+	}
+	if !ok {
+		c.renounced = false
+		c.find()
 	}
 	return found, ok
 }

@@ -37,6 +37,7 @@ type claim struct {
 	sharing    int        // how far up its queues are within their fair share; -1: not at all
 	preempts   bool       // lower priorities of its own queue are among the units
 	gated      bool       // limits of its queue keep it out too
+	renounced  bool       // what could be reclaimed is left out
 	moving     bool       // its units are moved, not taken away
 	settling   bool       // it is asked whether the claimant may have the place
 	disruption disruption // of the units that are lifted
@@ -46,10 +47,12 @@ type claim struct {
 func (c *claim) find() {
 	s := c.y.Candidates
 	s.claims++
-	c.id = s.claims
+	c.id, c.units, c.owed, c.preempts = s.claims, c.units[:0], false, false
 	c.sharing = c.sharesKept()
 	if c.q != &s.m.Unqueued {
-		c.reclaim()
+		if !c.renounced {
+			c.reclaim()
+		}
 		c.share()
 	}
 	c.overrun()
