@@ -32,12 +32,12 @@ func accepted(s *engine.State) engine.Snapshot {
 }
 
 // judged is accepted with what queues that have no place in the tree still say: how long their work runs before it may be
-// evicted, when it is warned, and that disruption budgets are kept.
+// evicted, when it is warned, that disruption budgets are kept, and how parts of GPUs count.
 func judged(s *engine.State) engine.Snapshot {
 	snap, all := accepted(s), s.Dump().Queues
 	for _, q := range all {
 		if !slices.ContainsFunc(snap.Queues, func(o engine.Queue) bool { return o.Name == q.Name }) {
-			snap.Queues = append(snap.Queues, engine.Queue{Name: q.Name, Parent: "none", MinRun: q.MinRun, Warning: q.Warning, KeepBudgets: q.KeepBudgets})
+			snap.Queues = append(snap.Queues, engine.Queue{Name: q.Name, Parent: "none", MinRun: q.MinRun, Warning: q.Warning, KeepBudgets: q.KeepBudgets, PartsBy: q.PartsBy})
 		}
 	}
 	return snap
@@ -127,7 +127,7 @@ func TestPlansAreLawful(t *testing.T) {
 			if err := oracle.Valid(judged(h.state), cfg, h.now, plan); err != nil {
 				t.Fatalf("%v\n%s\n%s", err, text(t, snap), text(t, plan))
 			}
-			if diff := cmp.Diff(oracle.Used(snap, cfg, h.state.Dump().Gangs), usedByQueue(h.state, snap)); diff != "" {
+			if diff := cmp.Diff(oracle.Used(judged(h.state), cfg, h.state.Dump().Gangs), usedByQueue(h.state, judged(h.state))); diff != "" {
 				t.Fatalf("what queues use (-recount +account):\n%s\n%s", diff, text(t, snap))
 			}
 			h.carryOut(t, plan)
