@@ -126,15 +126,17 @@ type (
 
 // Policy.
 type (
-	Config  = api.Config
-	Policy  = api.Policy
-	Level   = api.Level
-	Packing = api.Packing
-	PartsBy = api.PartsBy
-	Shape   = api.Shape
-	Rate    = api.Rate
-	Moves   = api.Moves
-	Stop    = api.Stop
+	Config      = api.Config
+	Policy      = api.Policy
+	Level       = api.Level
+	Packing     = api.Packing
+	PartsBy     = api.PartsBy
+	FlavorGroup = api.FlavorGroup
+	Flavor      = api.Flavor
+	Shape       = api.Shape
+	Rate        = api.Rate
+	Moves       = api.Moves
+	Stop        = api.Stop
 )
 
 const (
@@ -226,3 +228,8 @@ const SnapshotVersion = api.SnapshotVersion
 
 // OfModel names the part of the resource that is of one GPU model, as queues count it.
 func OfModel(resource, model string) string { return api.OfModel(resource, model) }
+
+// OfFlavor names the part of the resource that is of one flavor of nodes, as queues count it, and FlavorOf undoes it.
+func OfFlavor(resource, flavor string) string { return api.OfFlavor(resource, flavor) }
+
+func FlavorOf(name string) (resource, flavor string, ok bool) { return api.FlavorOf(name) }

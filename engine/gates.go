@@ -45,7 +45,7 @@ func (y *cycle) gates(g *cluster.Gang) (gates []why.Gate, decided bool) {
 		decided = true
 	}
 	//mutate: gate-queue-limit
-	gates = append(gates, y.limits.Gates(g, "")...)
+	gates = append(gates, y.limits.Gates(g, "", nil)...)
 	return gates, decided
 }
 

@@ -20,20 +20,20 @@ func (y *cycle) grow(g *cluster.Gang) {
 		}
 		return
 	}
-	if gates := y.limits.Gates(g, ""); len(gates) > 0 {
+	if gates := y.limits.Gates(g, "", nil); len(gates) > 0 {
 		y.wait(g, gates)
 		return
 	}
 	t := g.TurnNow()
 	m := y.s.m.Mark()
 	y.claim(g)
-	x := y.newSearch(g, y.kin(g, t, ""))
+	x := y.newSearch(g, y.kin(g, t, "", nil))
 	models := y.models(g)
 	if y.starts[g] > 0 && y.Plan.Starts[y.starts[g]-1].Model != "" {
 		models = []string{y.Plan.Starts[y.starts[g]-1].Model}
 	}
-	for _, model := range models {
-		x = y.newSearch(g, y.kin(g, t, model))
+	for _, w := range ways(models, y.flavors(g)) {
+		x = y.newSearch(g, y.kin(g, t, w.model, w.flavors))
 		x.Grow()
 		y.steps += x.Steps
 		if len(x.Placed) > 0 && len(behind) > 0 {

@@ -37,31 +37,74 @@ func (y *cycle) place(g *cluster.Gang, t cluster.Turn) found {
 	return out
 }
 
-// placeAny places the gang's minimum, trying GPU models in order, or says why it cannot. Where queues count models apart,
-// each is tried that the queue can afford.
+// placeAny places the gang's minimum, trying flavors of nodes and GPU models in order, or says why it cannot. Where queues count
+// those apart, each is tried that the queue can afford.
 func (y *cycle) placeAny(g *cluster.Gang, t cluster.Turn) found {
-	apart := y.modelsApart(g)
-	if !apart && !slices.ContainsFunc(g.All(), (*cluster.Pod).AsksModel) {
-		return y.placeWith(g, t, "", nil)
+	apart, flavored := y.modelsApart(g), y.s.m.HasFlavors(g)
+	if !apart && !flavored && !slices.ContainsFunc(g.All(), (*cluster.Pod).AsksModel) {
+		return y.placeWith(g, t, way{}, nil)
 	}
 	var out found
-	models := y.models(g)
+	models, flavors := y.models(g), y.flavors(g)
 	if len(models) == 0 {
-		out.gates = []why.Gate{{Cause: why.NoMatchingNode, Object: "a GPU model that all members name", Certificate: -1}}
+		out.gates = append(out.gates, why.Gate{Cause: why.NoMatchingNode, Object: "a GPU model that all members name", Certificate: -1})
 	}
-	for _, model := range models {
-		if apart {
+	if len(flavors) == 0 {
+		out.gates = append(out.gates, why.Gate{Cause: why.NoMatchingNode, Object: "a flavor of queue " + g.Queue() + " with the labels that its pods ask for", Certificate: -1})
+	}
+	for _, w := range ways(models, flavors) {
+		if apart || flavored {
 			//mutate: gate-quota-of-model
-			if gates := y.limits.Gates(g, model); len(gates) > 0 {
-				out.gates = append(out.gates, gates...)
+			if gates := y.limits.Gates(g, w.model, w.flavors); len(gates) > 0 {
+				for _, gate := range gates {
+					if !slices.Contains(out.gates, gate) { // what holds for all flavors is told once
+						out.gates = append(out.gates, gate)
+					}
+				}
 				continue
 			}
 		}
-		if out = y.placeWith(g, t, model, out.gates); out.ok {
+		if out = y.placeWith(g, t, w, out.gates); out.ok {
 			return out
 		}
 	}
 	return out
+}
+
+// way is with what a gang is tried.
+type way struct {
+	model   string          // of its GPUs; "": any
+	flavors *cluster.Choice // nil: they do not matter
+}
+
+// ways lists each model with each choice of flavors, the first flavors with all models first.
+func ways(models []string, flavors []*cluster.Choice) []way {
+	out := make([]way, 0, len(models)*len(flavors))
+	for _, f := range flavors {
+		for _, m := range models {
+			out = append(out, way{m, f})
+		}
+	}
+	return out
+}
+
+// flavors lists the flavors to try, the best first: in the order of the queue or, where it says so, those first for which the queue
+// need not borrow.
+func (y *cycle) flavors(g *cluster.Gang) []*cluster.Choice {
+	out := y.s.m.Choices(g)
+	if len(out) < 2 || g.Payer == nil || g.Payer.Spec == nil || !g.Payer.Spec.QuotaFirst {
+		return out
+	}
+	var within, borrow []*cluster.Choice
+	for _, c := range out {
+		//mutate: flavor-quota-first -> false
+		if y.limits.Borrows(g, c) {
+			borrow = append(borrow, c)
+		} else {
+			within = append(within, c)
+		}
+	}
+	return append(within, borrow...)
 }
 
 // modelsApart says whether it matters to the gang's queue which GPU model its members get.
@@ -143,10 +186,10 @@ func (y *cycle) offered(models []string) []string {
 	return out
 }
 
-// placeWith tries one GPU model. gates are those of the models before it.
-func (y *cycle) placeWith(g *cluster.Gang, t cluster.Turn, model string, gates []why.Gate) found {
+// placeWith tries one GPU model and one choice of flavors. gates are those of what was tried before it.
+func (y *cycle) placeWith(g *cluster.Gang, t cluster.Turn, w way, gates []why.Gate) found {
 	p, alike := g.Alike()
-	kin := y.kin(g, t, model)
+	kin := y.kin(g, t, w.model, w.flavors)
 	if !alike {
 		return y.search(g, kin, gates)
 	}
@@ -202,8 +245,8 @@ func (y *cycle) order(g *cluster.Gang, c *index.Class) place.Order {
 	return o
 }
 
-func (y *cycle) kin(g *cluster.Gang, t cluster.Turn, model string) place.Kin {
-	return y.s.placer.NewKin(g, t, model, y.modelsApart(g), y.refusals(g))
+func (y *cycle) kin(g *cluster.Gang, t cluster.Turn, model string, flavors *cluster.Choice) place.Kin {
+	return y.s.placer.NewKin(g, t, model, y.modelsApart(g), flavors, y.refusals(g))
 }
 
 // refusals lists the refusals that still keep the gang from nodes, one a node, by node.
@@ -297,11 +340,11 @@ func (y *cycle) placeFirst(g *cluster.Gang, t cluster.Turn, first []*cluster.Nod
 // question tells apart gangs that ask the same of the nodes, where members are alike and one GPU model is looked for.
 func (y *cycle) question(g *cluster.Gang, t cluster.Turn) (index.Question, bool) {
 	p, alike := g.Alike()
-	models := y.models(g)
-	if !alike || len(models) != 1 || g.Tree.Allocated > 0 || len(y.kept) > 0 {
+	models, flavors := y.models(g), y.s.m.Choices(g)
+	if !alike || len(models) != 1 || len(flavors) != 1 || g.Tree.Allocated > 0 || len(y.kept) > 0 {
 		return index.Question{}, false
 	}
-	o := y.order(g, y.kin(g, t, models[0]).Class(p))
+	o := y.order(g, y.kin(g, t, models[0], flavors[0]).Class(p))
 	key := index.Question{Class: o.Class, Need: len(o.Pods), Level: y.s.m.Level(o.Layout.Required)}
 	if o.Layout.Segment > 0 {
 		key.Segment, key.SegmentLevel = o.Layout.Segment, y.s.m.Level(o.Layout.SegmentLevel)
@@ -325,12 +368,12 @@ func (y *cycle) wouldFit(g *cluster.Gang, t cluster.Turn) bool {
 	if gates, _ := y.gates(g); len(gates) > 0 {
 		return false
 	}
-	apart := y.modelsApart(g)
-	for _, model := range y.models(g) {
-		if apart && len(y.limits.Gates(g, model)) > 0 {
+	apart := y.modelsApart(g) || y.s.m.HasFlavors(g)
+	for _, w := range ways(y.models(g), y.flavors(g)) {
+		if apart && len(y.limits.Gates(g, w.model, w.flavors)) > 0 {
 			continue
 		}
-		k := y.kin(g, t, model)
+		k := y.kin(g, t, w.model, w.flavors)
 		p, alike := g.Alike()
 		if alike {
 			o := y.order(g, k.Class(p))

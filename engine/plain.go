@@ -34,7 +34,7 @@ func (y *cycle) stuck(g *cluster.Gang, t cluster.Turn) bool {
 			return false
 		}
 	}
-	gates := y.limits.Gates(g, "")
+	gates := y.limits.Gates(g, "", nil)
 	if !proved && len(y.times.Behind(g, y.rank)) == 0 {
 		gates := append(gates[:len(gates):len(gates)], noRoom)
 		if y.hasRoomMade(g, t, gates) {
@@ -79,7 +79,7 @@ func (y *cycle) plain(g *cluster.Gang, t cluster.Turn) *order.Plain {
 		return &order.Plain{}
 	}
 	if !p.Known || p.Rules != y.s.m.RulesEdition() || p.Images != y.s.m.Images.Edition || p.OK && p.Class.Dropped {
-		kin := y.kin(g, t, "")
+		kin := y.kin(g, t, "", nil)
 		if len(kin.Refusals) > 0 {
 			return &order.Plain{}
 		}
@@ -117,7 +117,7 @@ func (y *cycle) isPlain(g *cluster.Gang) (*cluster.Pod, bool) {
 
 // asksPlainly says whether nothing around the gang makes its question a special one now.
 func (y *cycle) asksPlainly(g *cluster.Gang, p *order.Plain) bool {
-	return !y.modelsApart(g) && (p.Level < 0 || y.s.m.Topology.Populated(p.Level))
+	return !y.modelsApart(g) && !y.s.m.HasFlavors(g) && (p.Level < 0 || y.s.m.Topology.Populated(p.Level))
 }
 
 // plainDemands is what each member of the gang asks for, and how many start together, if its question is a plain one.

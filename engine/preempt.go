@@ -36,22 +36,24 @@ func (y *cycle) newPreemption() *preempt.Cycle {
 // affords lists what of its queues the gang breaks: with the pods, which have been placed, or with the least that it asks for.
 func (y *cycle) affords(g *cluster.Gang, placed []*cluster.Pod) []why.Gate {
 	if len(placed) == 0 {
-		return y.limits.Gates(g, "")
+		return y.limits.Gates(g, "", nil)
 	}
 	return y.limits.Overdrawn(g, placed)
 }
 
-// kins returns how the gang's members are made into classes, once for each GPU model that is tried.
+// kins returns how the gang's members are made into classes, once for each GPU model and choice of flavors that is tried.
 func (y *cycle) kins(g *cluster.Gang, t cluster.Turn) (kins []place.Kin, apart bool) {
 	apart = y.modelsApart(g)
 	models := []string{""}
 	if apart || slices.ContainsFunc(g.All(), (*cluster.Pod).AsksModel) {
 		models = y.models(g)
 	}
-	for _, model := range models {
-		kins = append(kins, y.kin(g, t, model))
+	for _, flavors := range y.flavors(g) {
+		for _, model := range models {
+			kins = append(kins, y.kin(g, t, model, flavors))
+		}
 	}
-	return kins, apart
+	return kins, apart || y.s.m.HasFlavors(g)
 }
 
 // plainQuestion is the question of a gang about which nothing is special.

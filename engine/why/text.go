@@ -121,6 +121,10 @@ func (g Gate) Sentence(certs []Certificate) string {
 		return fmt.Sprintf("waits behind %s", g.Object)
 	case UnknownTopologyLevel:
 		return fmt.Sprintf("no node is in any %s", g.Object)
+	case NoMatchingNode:
+		if g.Object != "" {
+			return "no node has " + g.Object
+		}
 	case SearchBudget:
 		return g.budgetSentence()
 	case Fragmented, TopologyFragmented:
@@ -206,7 +210,7 @@ func (g Gate) amount(v int64) string {
 		return count(v, "pod")
 	}
 	if g.Milli {
-		return Thousandths(v) + " " + g.Resource
+		return Thousandths(v) + " " + named(g.Resource)
 	}
 	return Amount{Resource: g.Resource, Value: v}.Text()
 }
@@ -286,6 +290,9 @@ func (c Certificate) each() string {
 	parts := Amounts(c.Request)
 	if c.Model != "" {
 		parts = append(parts, "model "+c.Model)
+	}
+	for _, f := range c.Flavors {
+		parts = append(parts, "flavor "+f)
 	}
 	return strings.Join(parts, " + ")
 }
@@ -596,7 +603,16 @@ func (a Amount) Text() string {
 	case Cards:
 		return count(a.Value, "card")
 	}
-	return a.Quantity() + " " + a.Resource
+	return a.Quantity() + " " + named(a.Resource)
+}
+
+// named is the resource of an amount of a queue, which may be of one flavor of nodes.
+func named(resource string) string {
+	base, flavor, ok := strings.Cut(resource, "#")
+	if !ok {
+		return resource
+	}
+	return base + " in flavor " + flavor
 }
 
 // Quantity is the amount without the name.
@@ -619,6 +635,7 @@ func Amounts(all []Amount) []string {
 // Quantity writes a value of a resource as Kubernetes would: cores for cpu, binary units for bytes where
 // they are exact, else the number.
 func Quantity(resource string, v int64) string {
+	resource, _, _ = strings.Cut(resource, "#") // of a flavor
 	switch {
 	case resource == "cpu":
 		return cores(v)

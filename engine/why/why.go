@@ -103,11 +103,12 @@ type Certificate struct {
 	// SegmentLevel is "" without segments. A domain then holds the sum over its segment domains of
 	// floor(fits/Segment) whole segments.
 	SegmentLevel string   `json:"segmentLevel,omitempty"`
-	Request      []Amount `json:"request"`         // of one pod, sorted by resource
-	Model        string   `json:"model,omitempty"` // GPU model asked for
-	Domains      []Domain `json:"domains"`         // sorted by name; nodes outside any domain of Level are in the one named ""
-	Classes      []Class  `json:"classes"`         // rows refer to these by index
-	Total        int64    `json:"total"`           // pods that fit in the whole cluster, domains aside
+	Request      []Amount `json:"request"`           // of one pod, sorted by resource
+	Model        string   `json:"model,omitempty"`   // GPU model asked for
+	Flavors      []string `json:"flavors,omitempty"` // of nodes that alone count, sorted; their labels are among what is asked for
+	Domains      []Domain `json:"domains"`           // sorted by name; nodes outside any domain of Level are in the one named ""
+	Classes      []Class  `json:"classes"`           // rows refer to these by index
+	Total        int64    `json:"total"`             // pods that fit in the whole cluster, domains aside
 	// IfEvicted is the most that could fit in the best domain if everything that may be evicted, and
 	// everything on its way out, were gone: a bound by resources alone. Under Need, no eviction helps.
 	IfEvicted int64 `json:"ifEvicted"`

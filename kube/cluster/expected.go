@@ -322,18 +322,20 @@ func (f *Feed) Entry(s *engine.Start) *Entry {
 	}
 }
 
-// flavorOf is the first flavor of the pod that all the nodes are of, nil for none.
+// flavorOf is the flavor of the pod that all the nodes are of, nil for none: of those whose labels they have the one with the most, the
+// first of several, as the engine counts them.
 func (f *Feed) flavorOf(m *member, nodes []string) *dialect.Flavor {
 	if m.foreign == nil || len(nodes) == 0 {
 		return nil
 	}
+	var best *dialect.Flavor
 	for i := range m.foreign.Flavors {
 		flavor := &m.foreign.Flavors[i]
-		if !slices.ContainsFunc(nodes, func(name string) bool { return !f.nodes.has(name, flavor.Labels) }) {
-			return flavor
+		if (best == nil || len(flavor.Labels) > len(best.Labels)) && !slices.ContainsFunc(nodes, func(name string) bool { return !f.nodes.has(name, flavor.Labels) }) {
+			best = flavor
 		}
 	}
-	return nil
+	return best
 }
 
 func (s *nodes) has(name string, labels map[string]string) bool {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -242,7 +243,7 @@ func (f *Feed) giveForeignQueues() {
 		for _, key := range sortedNames(f.foreign.objects[kind]) {
 			if t := f.foreign.objects[kind][key]; t.said != nil && t.said.Queue != nil && !there[t.said.Queue.Name] && f.foreign.rival(f.foreign.kinds[kind].Dialect) == "" {
 				there[t.said.Queue.Name] = true
-				f.setQueue(t.said.Queue, t.said)
+				f.setQueue(t.said.Queue, t.said, t.said.Flavors)
 			}
 		}
 	}
@@ -250,7 +251,7 @@ func (f *Feed) giveForeignQueues() {
 		for _, key := range sortedNames(f.foreign.objects[kind]) {
 			if t := f.foreign.objects[kind][key]; t.said != nil && t.said.Implies != nil && !there[t.said.Implies.Name] && f.foreign.rival(f.foreign.kinds[kind].Dialect) == "" {
 				there[t.said.Implies.Name] = true
-				f.setQueue(t.said.Implies, t.said)
+				f.setQueue(t.said.Implies, t.said, t.said.ImpliesFlavors)
 			}
 		}
 	}
@@ -655,6 +656,7 @@ func (f *Feed) ForeignQueues() []ForeignQueue {
 	}
 	running, waiting, reserved := f.workloads()
 	held, firm, wanted := make(map[string]map[string]int64), make(map[string]map[string]int64), make(map[string]map[string]int64)
+	kept := make(map[string]map[string]int64) // held, and reserved
 	//archtest:any-order sums of whole numbers
 	for _, m := range f.members.pods {
 		if !m.pays() || !m.bound() && !m.waiting() {
@@ -664,6 +666,7 @@ func (f *Feed) ForeignQueues() []ForeignQueue {
 		if m.inGang() {
 			name = f.gangs.described[m.workload].Queue
 		}
+		f.addFlavors(m, name, held, kept)
 		for steps := 0; name != "" && steps <= len(f.tenancy.queues); steps++ {
 			for _, a := range m.takes {
 				add(wanted, name, a.Resource, a.Value)
@@ -704,6 +707,7 @@ func (f *Feed) ForeignQueues() []ForeignQueue {
 				v.Problem = q.problem.Error()
 			}
 			v.State.Allocated, v.State.Firm, v.State.Requested = listOf(held[name]), listOf(firm[name]), listOf(wanted[name])
+			v.State.ByFlavor, v.State.ReservedByFlavor = flavorsOf(held, name), flavorsOf(kept, name)
 			v.State.Running, v.State.Waiting, v.State.Reserved, v.State.Shut = running[name], waiting[name], reserved[name], t.said.Shut
 			for _, below := range sortedNames(f.tenancy.queues) {
 				if f.tenancy.queues[below].Spec.Parent == name {
@@ -711,6 +715,43 @@ func (f *Feed) ForeignQueues() []ForeignQueue {
 				}
 			}
 			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// addFlavors adds what the pod holds of its queue in flavors, or what is kept for it while checks are made, under the names of queue
+// and flavor. What several nodes are kept for that are not all of one flavor is not among it.
+func (f *Feed) addFlavors(m *member, queue string, held, kept map[string]map[string]int64) {
+	if m.foreign == nil || len(m.foreign.Flavors) == 0 {
+		return
+	}
+	var nodes []string
+	if m.bound() {
+		nodes = []string{m.pod.Spec.NodeName}
+	} else if r := f.checked.reserved[m.workload]; r != nil {
+		nodes = r.on
+	}
+	flavor := f.flavorOf(m, nodes)
+	if flavor == nil {
+		return
+	}
+	for _, a := range m.takes {
+		if name := flavor.Names[a.Resource]; name != "" {
+			add(kept, queue+"/"+name, a.Resource, a.Value)
+			if m.bound() {
+				add(held, queue+"/"+name, a.Resource, a.Value)
+			}
+		}
+	}
+}
+
+// flavorsOf are the amounts of a queue's flavors.
+func flavorsOf(amounts map[string]map[string]int64, queue string) map[string]corev1.ResourceList {
+	out := make(map[string]corev1.ResourceList)
+	for key, of := range amounts { //archtest:any-order each has its own key
+		if name, ok := strings.CutPrefix(key, queue+"/"); ok {
+			out[name] = listOf(of)
 		}
 	}
 	return out

@@ -40,6 +40,7 @@ type queue struct {
 	problem  error           // with the selector
 	open     map[string]bool // the namespaces that may use it; nil: all
 	said     *dialect.Object // of a dialect, that says it; nil: it is a BerthQueue
+	flavors  *dialect.FlavorQuotas
 }
 
 // namespace is what matters here of one.
@@ -92,22 +93,22 @@ func (t *tenancy) usageChanged() {
 func (f *Feed) SetQueue(q *v1alpha1.BerthQueue) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.setQueue(q, nil)
+	f.setQueue(q, nil, nil)
 }
 
 // setQueue takes in a queue, which an object of a dialect says, or nil.
-func (f *Feed) setQueue(q *v1alpha1.BerthQueue, said *dialect.Object) {
+func (f *Feed) setQueue(q *v1alpha1.BerthQueue, said *dialect.Object, flavors *dialect.FlavorQuotas) {
 	t := f.tenancy
 	known := t.queues[q.Name]
 	if said != nil && known != nil && known.said == nil {
 		return
 	}
-	if known != nil && equality.Semantic.DeepEqual(known.Spec, q.Spec) {
+	if known != nil && equality.Semantic.DeepEqual(known.Spec, q.Spec) && equality.Semantic.DeepEqual(known.flavors, flavors) {
 		known.BerthQueue, known.said = q, said // with a new status
 		t.usageChanged()
 		return
 	}
-	got := &queue{BerthQueue: q, said: said}
+	got := &queue{BerthQueue: q, said: said, flavors: flavors}
 	got.selector, got.problem = convert.OpenTo(q)
 	t.allMoved = t.allMoved || len(t.queues) == 0
 	t.queues[q.Name] = got
@@ -294,6 +295,7 @@ func (t *tenancy) hasMoved(key string) bool { return t.allMoved || t.moved[names
 
 func (f *Feed) giveQueue(q *queue) {
 	v := convert.Queue(q.BerthQueue)
+	convert.QueueFlavors(&v, q.flavors)
 	v.Version, v.Frozen = f.out.derived.next(), v.Frozen || f.tenancy.frozen
 	if q.open != nil {
 		v.Namespaces = append([]string{}, slices.Sorted(maps.Keys(q.open))...) // never nil, which is all

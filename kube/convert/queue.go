@@ -14,6 +14,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/dialect"
 )
 
 // Queue is the queue as the engine sees it, without what namespaces decide: see OpenTo. Amounts that the API server
@@ -37,12 +38,7 @@ func Queue(q *v1alpha1.BerthQueue) engine.Queue {
 		r := &resources[i]
 		add := func(to *engine.Resources, v *resource.Quantity) {
 			if v != nil {
-				n := amount(corev1.ResourceName(r.Name), *v)
-				a := engine.Amount{Resource: QueueResource(r.Name, r.GPUModel), Value: max(0, min(n, most))}
-				if milli := amount(corev1.ResourceCPU, *v); r.Name == (Options{}).GPUResource() && milli >= 0 && milli <= most {
-					a.Value, a.Milli = milli/1000, milli%1000
-				}
-				*to = append(*to, a)
+				*to = append(*to, queueAmount(r.Name, QueueResource(r.Name, r.GPUModel), *v))
 			}
 		}
 		add(&out.Quota, r.Quota)
@@ -57,6 +53,39 @@ func Queue(q *v1alpha1.BerthQueue) engine.Queue {
 		out.Budgets = append(out.Budgets, budget(&budgets[i]))
 	}
 	return out
+}
+
+// queueAmount is so much of the resource under the engine's name for it.
+func queueAmount(name, key string, v resource.Quantity) engine.Amount {
+	a := engine.Amount{Resource: key, Value: max(0, min(amount(corev1.ResourceName(name), v), most))}
+	if milli := amount(corev1.ResourceCPU, v); name == (Options{}).GPUResource() && milli >= 0 && milli <= most {
+		a.Value, a.Milli = milli/1000, milli%1000
+	}
+	return a
+}
+
+// QueueFlavors adds to the queue what a dialect says of its flavors; nil: nothing.
+func QueueFlavors(q *engine.Queue, f *dialect.FlavorQuotas) {
+	if f == nil {
+		return
+	}
+	q.QuotaFirst = f.QuotaFirst
+	for _, g := range f.Groups {
+		group := engine.FlavorGroup{Resources: g.Resources}
+		for _, v := range g.Flavors {
+			group.Flavors = append(group.Flavors, engine.Flavor{Name: v.Name, Labels: v.Labels})
+		}
+		q.Flavors = append(q.Flavors, group)
+	}
+	for i := range f.Amounts {
+		a := &f.Amounts[i]
+		key := engine.OfFlavor(a.Resource, a.Flavor)
+		q.Quota = append(q.Quota, queueAmount(a.Resource, key, a.Quota))
+		if a.Limit != nil {
+			q.Limits = append(q.Limits, queueAmount(a.Resource, key, *a.Limit))
+		}
+	}
+	q.Quota, q.Limits = sorted(q.Quota), sorted(q.Limits)
 }
 
 // Freezes says whether the namespace, v1alpha1.SystemNamespace, has nothing evicted in the whole cluster.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -74,6 +75,8 @@ type Object struct {
 	Queue *v1alpha1.BerthQueue
 	// Implies is a queue that exists by being named, while no object says it; nil: none.
 	Implies *v1alpha1.BerthQueue
+	// Flavors are amounts of Queue by flavor of nodes, and ImpliesFlavors of Implies; nil: none.
+	Flavors, ImpliesFlavors *FlavorQuotas
 	// Entrance says that workloads come into a queue through it: its status says how many.
 	Entrance bool
 	// Value is what the dialect keeps of it for Pod and Read, of any type; it is not written to.
@@ -163,6 +166,34 @@ type Flavor struct {
 	Names       map[string]string   // what the project calls it, by resource
 }
 
+// FlavorQuotas are amounts of a queue that count apart by flavor of nodes, beside those of each resource as a whole, which BerthQueues
+// do not have. A node is of the flavor of a group whose labels it has, of several of the one with the most.
+type FlavorQuotas struct {
+	Groups  []FlavorGroup
+	Amounts []FlavorAmount
+	// QuotaFirst says that flavors of which the queue has quota left are tried before those of which it would borrow.
+	QuotaFirst bool
+}
+
+// FlavorGroup is the flavors of some resources, in the order in which they are tried.
+type FlavorGroup struct {
+	Resources []string // sorted
+	Flavors   []NodeFlavor
+}
+
+// NodeFlavor is the nodes with the labels.
+type NodeFlavor struct {
+	Name   string
+	Labels map[string]string
+}
+
+// FlavorAmount is what a queue has of one resource in one flavor.
+type FlavorAmount struct {
+	Resource, Flavor string
+	Quota            resource.Quantity
+	Limit            *resource.Quantity // nil: none
+}
+
 // GroupRef is such an object, which people made or which Berth is to make.
 type GroupRef struct {
 	Kind, Namespace, Name string
@@ -221,6 +252,8 @@ type QueueState struct {
 	Reserved         int // of Waiting, those that have quota and places, and wait for checks
 	// Allocated is held, Firm the part of it that may not be evicted, Requested held or waited for.
 	Allocated, Firm, Requested corev1.ResourceList
+	// ByFlavor is Allocated by the name of the flavor, and ReservedByFlavor the same with what is kept for workloads that wait for checks.
+	ByFlavor, ReservedByFlavor map[string]corev1.ResourceList
 	Problem                    string // why nothing of it can be carried out; "": it can
 	Shut                       Shut
 	Unread                     []string

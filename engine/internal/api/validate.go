@@ -180,7 +180,7 @@ func (q *Queue) Check() string {
 			return fmt.Sprintf("budgets: %d seconds of %q in %s: want a resource, no negative amount and a period of a second or more", b.Seconds, b.Resource, b.Period)
 		}
 	}
-	return ""
+	return q.checkFlavors()
 }
 
 func (d *Disruption) Check() string {

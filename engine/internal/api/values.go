@@ -262,7 +262,7 @@ type Layout struct {
 }
 
 // Queue is where workloads are charged. Queues form a tree; what a queue's workloads hold counts for all queues
-// above it too. Amounts are of resources, or of one GPU model: see OfModel.
+// above it too. Amounts are of resources, of one GPU model, or of one flavor: see OfModel and OfFlavor.
 type Queue struct {
 	Name    string `json:"name"`
 	Version uint64 `json:"version,omitempty"`
@@ -304,6 +304,12 @@ type Queue struct {
 	Stop Stop `json:"stop,omitempty"`
 	// Frozen says that nothing is evicted of what runs in the queue and in those below it, for whatever cause.
 	Frozen bool `json:"frozen,omitempty"`
+	// Flavors are the kinds of nodes on which amounts of some resources count apart. Of each group that covers a resource which
+	// they request, members of a gang that request the same get one flavor, the first that their queues afford and that has
+	// places, and are on no other nodes. The flavors of the queue itself count, and not those of queues above it.
+	Flavors []FlavorGroup `json:"flavors,omitempty"`
+	// QuotaFirst says that flavors of which the queue has quota left are tried before those of which it would borrow.
+	QuotaFirst bool `json:"quotaFirst,omitempty"`
 }
 
 // Stop is how a queue is stopped.
@@ -580,7 +586,8 @@ type Rejected struct {
 //	20 2026-11-17  Hold.Devices and Claimed: places that are held keep devices of claims
 //	21 2026-11-18  Offer.Reach: devices that several nodes reach
 //	22 2026-11-18  shares of devices: Offer.Shared, Capacity, Uses and Held; Offer.Fails and Blocks; DeviceRequest.Claim
-const SnapshotVersion = 22
+//	23 2026-11-18  Queue.Flavors and QuotaFirst: amounts of queues by kind of node
+const SnapshotVersion = 23
 
 // Snapshot is everything a State knows, in canonical order. Times are in UTC.
 type Snapshot struct {

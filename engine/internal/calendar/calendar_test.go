@@ -72,7 +72,7 @@ func newWorld(nodes int, config api.Config, snap api.Snapshot) *world {
 
 // order is what a pod by itself asks for.
 func (w *world) order(g *cluster.Gang, t cluster.Turn) place.Order {
-	return place.Order{Class: w.placer.NewKin(g, t, "", false, nil).Class(g.Lone), Pods: g.Tree.Pods, Want: 1}
+	return place.Order{Class: w.placer.NewKin(g, t, "", false, nil, nil).Class(g.Lone), Pods: g.Tree.Pods, Want: 1}
 }
 
 func (w *world) gang(key string) *cluster.Gang { return w.m.WorkloadNamed(key) }

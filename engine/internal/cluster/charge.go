@@ -16,7 +16,7 @@ import (
 
 // InParts says whether accounts count the dimension in thousandths.
 func (m *Model) InParts(dim int) bool {
-	return dim == quantity.DimGPU || m.Tree.ByModel && m.OfModel(dim)
+	return dim == quantity.DimGPU || m.Tree.ByModel && m.OfModel(dim) || m.Tree.Flavored && inFlavor(m.Dims.Names[dim], m.Config.GPU)
 }
 
 // Unit is what one of the dimension, as nodes and queues name it, counts in accounts.
@@ -30,7 +30,7 @@ func (m *Model) Unit(dim int) int64 {
 // Booked is the amount as accounts count it. More GPUs than anybody has count as so many, so that no sum overflows.
 func (m *Model) Booked(a api.Amount) (dim int, amount int64) {
 	dim = m.Dims.ID(a.Resource)
-	if a.Resource == m.Config.GPU || strings.HasPrefix(a.Resource, m.Config.GPU+"@") {
+	if a.Resource == m.Config.GPU || strings.HasPrefix(a.Resource, m.Config.GPU+"@") || inFlavor(a.Resource, m.Config.GPU) {
 		return dim, GPUs(a.Value) + a.Milli
 	}
 	return dim, a.Value
@@ -199,9 +199,19 @@ func (n *Node) cardMemory(id string) int64 {
 }
 
 // chargeOf is what a pod on its node counts in its queue: what it asks for, GPUs at the rate of their model and, where models
-// matter, of their model apart.
+// matter, of their model apart, and all that its queue counts so by flavor too.
 func (m *Model) chargeOf(p *Pod) []quantity.Demand {
-	gpus, model := m.gpusOf(p), ""
+	gpus := m.gpusOf(p)
+	out := m.chargeByModel(p, gpus)
+	if !m.Tree.Flavored {
+		return out
+	}
+	return m.chargeFlavors(m.Queues[m.queueNameOf(p)], p.Host, out, gpus)
+}
+
+// chargeByModel is chargeOf, flavors aside.
+func (m *Model) chargeByModel(p *Pod, gpus int64) []quantity.Demand {
+	model := ""
 	if m.Tree.ByModel && gpus > 0 {
 		model = p.GPUModel()
 	}
@@ -235,14 +245,15 @@ func (m *Model) chargeOfHold(h *Hold) []quantity.Demand {
 		}
 	}
 	if gpus == 0 {
-		return out
+		return m.chargeFlavors(h.Payer, h.On, out, 0)
 	}
+	unrated := gpus
 	//mutate: pledge-rated
 	if models := h.On.Models; m.Tree.ByModel && len(models) == 1 {
 		out = append(out, quantity.Demand{Dim: m.DimOf(models[0]), Amount: gpus})
 		gpus *= m.Rate(models[0])
 	}
-	return append(out, quantity.Demand{Dim: quantity.DimGPU, Amount: gpus})
+	return m.chargeFlavors(h.Payer, h.On, append(out, quantity.Demand{Dim: quantity.DimGPU, Amount: gpus}), unrated)
 }
 
 // surplusOf is by how much the GPUs that the pod has on its node count for more than those that it takes off it: because of

@@ -273,7 +273,36 @@ func (a *Check) charge(p *api.Pod, n *Node, devices []string, visit func(resourc
 	unit := func(resource string, by api.PartsBy) int64 { return auditUnit(spec, resource, a.m.Config.GPU, by) }
 	a.takes(p, payer, memory, unit, func(resource string, amount int64) {
 		a.rated(resource, amount, auditModel(n, devices), visit)
+		a.inFlavor(payer, spec, resource, amount, visit)
 	})
+}
+
+// inFlavor visits what so much of a resource on the node counts in the queue besides, by flavor.
+func (a *Check) inFlavor(queue string, n *api.Node, resource string, amount int64, visit func(resource string, amount int64)) {
+	q := a.m.Queues[queue]
+	if n == nil || q == nil || q.Spec == nil || !a.m.Valid(q) {
+		return
+	}
+	for _, g := range q.Spec.Flavors {
+		if !slices.Contains(g.Resources, resource) {
+			continue
+		}
+		name, labels := "", -1
+		for _, f := range g.Flavors {
+			has := 0
+			for key, value := range f.Labels { //archtest:any-order a count
+				if v, ok := n.Labels[key]; ok && v == value {
+					has++
+				}
+			}
+			if has == len(f.Labels) && has > labels {
+				name, labels = f.Name, has
+			}
+		}
+		if name != "" {
+			visit(resource+"#"+name, amount)
+		}
+	}
 }
 
 // takes visits what the pod counts in the queue, GPUs and parts of them in thousandths, with the memory of its cards and what one of
@@ -462,20 +491,25 @@ func (a *Check) Queue(q *Queue) {
 			if n := a.m.Nodes[h.Node]; n != nil {
 				spec = n.Spec
 			}
+			pledge := func(resource string, amount int64) { pledged[resource] += amount }
+			count := func(gpus int64) {
+				a.rated(a.m.Config.GPU, gpus, auditModel(a.m.Nodes[h.Node], nil), pledge)
+				a.inFlavor(q.Name, spec, a.m.Config.GPU, gpus, pledge)
+			}
 			for _, r := range h.Requests {
 				gpus := inGPUs(r.Value, auditUnit(spec, r.Resource, a.m.Config.GPU, a.partsBy(q.Name)))
-				a.rated(a.m.Config.GPU, gpus, auditModel(a.m.Nodes[h.Node], nil), func(resource string, amount int64) { pledged[resource] += amount })
+				count(gpus)
 				if r.Resource != a.m.Config.GPU {
 					pledged[r.Resource] += r.Value
+					a.inFlavor(q.Name, spec, r.Resource, r.Value, pledge)
 				}
 			}
-			a.rated(a.m.Config.GPU, h.Claimed, auditModel(a.m.Nodes[h.Node], nil), func(resource string, amount int64) { pledged[resource] += amount })
+			count(h.Claimed)
 			for _, c := range h.Cards {
 				if c.Part == nil {
 					continue
 				}
-				amount := c.Part.Charge(auditMemory(a.m.Nodes[h.Node], []string{c.ID}, 0), a.partsBy(q.Name))
-				a.rated(a.m.Config.GPU, amount, auditModel(a.m.Nodes[h.Node], nil), func(resource string, amount int64) { pledged[resource] += amount })
+				count(c.Part.Charge(auditMemory(a.m.Nodes[h.Node], []string{c.ID}, 0), a.partsBy(q.Name)))
 			}
 		}
 	}

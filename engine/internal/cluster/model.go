@@ -44,6 +44,7 @@ type Model struct {
 	Topology       topology
 	Presence       presence
 	shapes         shapes
+	flavored       flavoredShapes
 	requests       requestCache
 	Asked          asked // kinds of requests for GPUs
 	Supply         supply

@@ -21,6 +21,7 @@ type Queue struct {
 	Quota        quantity.Vector // what it is promised
 	Unrestricted bool            // it and those above it ask nothing of work that may be evicted
 	Problem      string          // why it cannot be in the tree: an unknown parent, a circle
+	flavors      []flavorGroup   // by which its amounts count apart
 
 	// Of its workloads and those of the queues below it: what they hold, how much of it by pods on their way
 	// out, and what is held for them on nodes.
@@ -50,6 +51,7 @@ type Tree struct {
 	Top      []*Queue        // by name
 	Promised quantity.Vector // by dimension: not 0 where some queue has a quota above 0
 	ByModel  bool            // amounts depend on GPU models
+	Flavored bool            // amounts depend on flavors of nodes
 	Idle     []*Queue        // that give back GPUs which do nothing, by name
 	Lends    bool            // some queue keeps unused quota to itself
 	Strict   bool            // in some queue nobody is passed
@@ -283,7 +285,8 @@ func (m *Model) rechargeOn(n *Node, old *api.Node) {
 	//mutate: index-slices-of-occupants -> false
 	resliced := !slices.Equal(slicesOf(old), slicesOf(n.Spec))
 	for _, p := range n.Pods {
-		if !m.Tree.ByModel && !p.inParts() && !resliced {
+		//mutate: index-flavor-of-occupants -> !m.Tree.ByModel && !p.inParts() && !resliced
+		if !m.Tree.ByModel && !m.Tree.Flavored && !p.inParts() && !resliced {
 			continue
 		}
 		if p.Payer != nil {
@@ -293,7 +296,7 @@ func (m *Model) rechargeOn(n *Node, old *api.Node) {
 		m.revalue(p)
 	}
 	for _, h := range n.Held {
-		if m.Tree.ByModel || len(h.Cards) > 0 || h.Claimed > 0 || resliced {
+		if m.Tree.ByModel || m.Tree.Flavored || len(h.Cards) > 0 || h.Claimed > 0 || resliced {
 			m.pledge(h, -1)
 			m.pledge(h, 1)
 		}
@@ -459,7 +462,7 @@ func (m *Model) Rebuild() {
 	}
 	*f = Tree{ByModel: len(m.Config.Rates) > 0, Version: f.Version + 1}
 	for _, q := range m.Queues {
-		q.Parent, q.Children, q.Problem, q.Users, q.Quota = nil, nil, "", nil, nil
+		q.Parent, q.Children, q.Problem, q.Users, q.Quota, q.flavors = nil, nil, "", nil, nil, nil
 		if q.Spec != nil && (q.Spec.FairUsers || len(q.Spec.UserLimits) > 0) {
 			q.Users = make(map[string]quantity.Vector)
 		}
@@ -542,6 +545,7 @@ func (m *Model) readAmounts(q *Queue) {
 		}
 		q.Quota.Add(dim, amount)
 	}
+	m.compileFlavors(q)
 	f.Lends = f.Lends || len(q.Spec.Lend) > 0
 	f.Strict = f.Strict || q.Spec.Strict
 	if q.Spec.ReclaimIdle > 0 {

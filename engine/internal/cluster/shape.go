@@ -15,6 +15,7 @@ type Shape struct {
 	GPUs     int64
 	HasGPU   bool     // it asks for GPUs or for parts of some
 	Keys     []string // label keys that it asks about, sorted
+	Flavors  []string // that it is narrowed to, sorted
 	Features []why.Feature
 	Own      *OwnRules // between pods; nil while no known pod has them
 }

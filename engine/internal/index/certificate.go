@@ -29,7 +29,7 @@ func (x *Index) Certify(key Question) (why.Certificate, why.Cause) {
 	c := key.Class
 	cert := why.Certificate{
 		Need: key.Need, Level: cmp.Or(key.Unmet, x.m.Topology.LevelName(key.Level)), Pinned: key.Pinned, Segment: key.Segment,
-		Request: x.requestOf(c), Model: c.Model, Total: c.Total,
+		Request: x.requestOf(c), Model: c.Model, Flavors: c.Shape.Flavors, Total: c.Total,
 	}
 	b := x.bodyOf(c, key.Level)
 	cert.Classes, cert.Domains = b.classes, b.domains

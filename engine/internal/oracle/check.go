@@ -24,8 +24,9 @@ func Check(snap engine.Snapshot, cfg engine.Config, now time.Time, gang string, 
 		if len(p.GPU.Models) > 0 && w.hasGPU(p) || w.apart(w.gang[gang]) && amount(p.Requests, w.gpu) > 0 {
 			models = w.models(w.gang[gang])
 		}
-		if slices.Equal(request(p), cert.Request) && slices.Contains(models, cert.Model) {
-			if err = (&audit{w, p, cert}).all(); err == nil {
+		narrow, ok := w.narrowed(p, cert.Flavors)
+		if ok && slices.Equal(request(p), cert.Request) && slices.Contains(models, cert.Model) {
+			if err = (&audit{w, narrow, p.Spec, cert}).all(); err == nil {
 				return nil
 			}
 		}
@@ -36,7 +37,8 @@ func Check(snap engine.Snapshot, cfg engine.Config, now time.Time, gang string, 
 // audit is a certificate against the world and a pod that it may be about.
 type audit struct {
 	w    *world
-	pod  engine.Pod
+	pod  engine.Pod  // narrowed to the flavors of the certificate
+	asks engine.Spec // of the pod itself
 	cert why.Certificate
 }
 
@@ -135,7 +137,7 @@ func (a *audit) needs(g engine.Gang, group engine.Group) (out []int) {
 // like counts the pods that are like the one in question.
 func (a *audit) like(pods []engine.Pod) (count int) {
 	for _, p := range pods {
-		if reflect.DeepEqual(p.Spec, a.pod.Spec) && a.w.seenAlike(p, a.pod) {
+		if reflect.DeepEqual(p.Spec, a.asks) && a.w.seenAlike(p, a.pod) {
 			count++
 		}
 	}

@@ -222,7 +222,7 @@ func clash(a engine.Port, ports []engine.Port) bool {
 // breach names the rule about the gang as a whole that what is being tried breaks; "": none. A group that
 // gets no member is as it was.
 func (w *world) breach(g engine.Gang) string {
-	return cmp.Or(w.overdraft(g), w.disorder(g))
+	return cmp.Or(w.overdraft(g), w.disorder(g), w.mixture(g))
 }
 
 // disorder names the rule about who of the gang is where that what is being tried breaks; "": none.

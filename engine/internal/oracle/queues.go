@@ -86,6 +86,9 @@ func (w *world) bill(pods []engine.Pod) map[string]int64 {
 			if a.Resource == w.gpu && model != "" {
 				out[engine.OfModel(w.gpu, cutFrom(model))] += a.Value
 			}
+			if f := w.flavorOf(w.gang[p.Gang].Queue, a.Resource, n); f != "" {
+				out[engine.OfFlavor(a.Resource, f)] += a.Value
+			}
 			if a.Resource == w.gpu {
 				a.Value *= w.rate(model)
 			}
@@ -288,6 +291,9 @@ func (w *world) billOf(h engine.Hold) map[string]int64 {
 		if a.Resource == w.gpu && model != "" {
 			out[engine.OfModel(w.gpu, cutFrom(model))] += a.Value
 		}
+		if f := w.flavorOf(w.gang[h.Gang].Queue, a.Resource, w.node[h.Node]); f != "" {
+			out[engine.OfFlavor(a.Resource, f)] += a.Value
+		}
 		if a.Resource == w.gpu {
 			a.Value *= w.rate(model)
 		}
@@ -354,7 +360,7 @@ func (w *world) overdraft(g engine.Gang) string {
 		}
 	}
 	for _, r := range slices.Sorted(maps.Keys(takes)) {
-		if takes[r] == 0 {
+		if takes[r] == 0 || strings.Contains(r, "#") {
 			continue
 		}
 		// Whom the plan evicts, and what it holds, it may have decided before this start or after it.

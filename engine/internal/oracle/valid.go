@@ -94,6 +94,9 @@ func (w *world) start(s engine.Start, evicted []engine.Eviction) error {
 	if broken := w.overdraft(g); broken != "" {
 		return fmt.Errorf("breaks %s", broken)
 	}
+	if broken := w.mixture(g); broken != "" {
+		return fmt.Errorf("breaks %s", broken)
+	}
 	if broken := w.disorder(g); broken != "" && w.without(evicted).disorder(g) != "" {
 		return fmt.Errorf("breaks %s", broken)
 	}

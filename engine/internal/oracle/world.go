@@ -69,7 +69,7 @@ func newWorld(snap engine.Snapshot, cfg engine.Config, now time.Time) *world {
 func (w *world) milli(rs engine.Resources) engine.Resources {
 	out := slices.Clone(rs)
 	for i, a := range out {
-		if a.Resource == w.gpu || strings.HasPrefix(a.Resource, w.gpu+"@") {
+		if a.Resource == w.gpu || strings.HasPrefix(a.Resource, w.gpu+"@") || strings.HasPrefix(a.Resource, w.gpu+"#") {
 			out[i].Value, out[i].Milli = a.Value*1000+a.Milli, 0
 		}
 	}

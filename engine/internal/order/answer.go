@@ -22,7 +22,7 @@ type Answer struct {
 // whom something is held, or for whom others are on their way out.
 func (c *Selection) Repeat() {
 	m := c.l.m
-	c.repeats = len(m.Refusals) == 0 && !m.Tree.ByModel && c.policy != api.Strict
+	c.repeats = len(m.Refusals) == 0 && !m.Tree.ByModel && !m.Tree.Flavored && c.policy != api.Strict
 	if !c.repeats {
 		return
 	}

@@ -9,7 +9,7 @@ import (
 // Class returns the pod's class, up to date.
 func (k Kin) Class(p *cluster.Pod) *index.Class {
 	key := k.base
-	key.Shape, key.Stance = k.s.m.ShapeOf(p), p.Stance()
+	key.Shape, key.Stance = k.s.m.Flavored(k.flavors, p), p.Stance()
 	if p.AsksModel() || k.all && p.Amount(quantity.DimGPU) > 0 {
 		key.Model = k.model
 	}

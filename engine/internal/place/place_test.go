@@ -62,7 +62,7 @@ func TestUniformTakesTheTightestRack(t *testing.T) {
 	m, p := racks(t, 3, 1, 2)
 	g := m.Gangs["g"]
 	pods := g.Members[:3]
-	kin := p.NewKin(g, g.TurnNow(), "", false, nil)
+	kin := p.NewKin(g, g.TurnNow(), "", false, nil, nil)
 	if !p.Uniform(Order{Class: kin.Class(pods[0]), Layout: g.Layout(), Pods: pods, Want: len(pods)}) {
 		t.Fatal("no place is found")
 	}
@@ -81,7 +81,7 @@ func TestSearchAsksItsLimits(t *testing.T) {
 			refused = []why.Gate{{Cause: why.OverQuota, Certificate: -1}}
 		}
 		mark := m.Mark()
-		x := p.NewSearch(g, p.NewKin(g, g.TurnNow(), "", false, nil), 1000, Limits{
+		x := p.NewSearch(g, p.NewKin(g, g.TurnNow(), "", false, nil, nil), 1000, Limits{
 			Afford:  func([]*cluster.Pod) []why.Gate { return refused },
 			Delays:  func([]*cluster.Pod) []why.Gate { return nil },
 			Decides: func(*cluster.Pod) bool { return true },

@@ -110,7 +110,7 @@ func (s *Candidates) listCandidates(q *cluster.Queue) {
 func (s *Candidates) revise(q *cluster.Queue, l cluster.Workload) {
 	r := s.candidatesOf(q)
 	was := r.by[l]
-	if was != nil && l.Pod != nil && was.told == l.Pod.Pod && l.Pod.Payer == q && !l.Pod.Leaving() && !s.m.Tree.ByModel {
+	if was != nil && l.Pod != nil && was.told == l.Pod.Pod && l.Pod.Payer == q && !l.Pod.Leaving() && !s.m.Tree.ByModel && !s.m.Tree.Flavored {
 		return // it left its allocation and is back
 	}
 	is := s.newRunning(q, l)

@@ -278,7 +278,7 @@ func (y *Cycle) newClaim(g *cluster.Gang, t cluster.Turn) *claim {
 		}
 	}
 	for dim, n := range s.m.Tree.Promised {
-		if n > 0 && (c.needs.At(dim) > 0 || c.needs.At(quantity.DimGPU) > 0 && strings.HasPrefix(s.m.Dims.Names[dim], s.m.Config.GPU+"@")) {
+		if n > 0 && (c.needs.At(dim) > 0 || c.needs.At(quantity.DimGPU) > 0 && strings.HasPrefix(s.m.Dims.Names[dim], s.m.Config.GPU+"@") || c.inFlavor(dim) > 0) {
 			c.dims = append(c.dims, dim)
 		}
 	}
@@ -291,6 +291,16 @@ func (y *Cycle) newClaim(g *cluster.Gang, t cluster.Turn) *claim {
 		c.needs[quantity.DimGPU] = c.unrated * y.LeastRate()
 	}
 	return c
+}
+
+// inFlavor is what the claimant asks for at least of what the dimension is of a flavor of, if its queue counts that.
+func (c *claim) inFlavor(dim int) int64 {
+	if of, ok := c.q.FlavoredDim(dim); ok && of == quantity.DimGPU {
+		return max(c.unrated, c.needs.At(of))
+	} else if ok {
+		return c.needs.At(of)
+	}
+	return 0
 }
 
 // prepare finds out whether counting alone decides the claim, and how its classes are made. Nobody is lifted: what an

@@ -22,7 +22,7 @@ type claim struct {
 	unrated int64           // the same as queues count it, parts too, before the rates of models
 	needs   quantity.Vector // the least that it asks for, as queues count it
 	own     quantity.Vector // what is held for it, and counts in its queues already
-	dims    []int           // of what it asks for, what is promised; of every GPU model too
+	dims    []int           // of what it asks for, what is promised; of every GPU model and flavor too
 	id      uint64
 	units   []*unit                 // that are legal to evict
 	theirs  []*cluster.Hold         // places of others that it may have
@@ -252,6 +252,8 @@ func (c *claim) isOwed(t *running, dims []int, part, most func(*cluster.Queue, i
 				need := c.needs.At(dim)
 				if s.m.OfModel(dim) {
 					need = c.unrated
+				} else if s.m.OfFlavor(dim) {
+					need = c.inFlavor(dim)
 				}
 				return need > 0 && s.m.Covers(c.q, dim) && z.Committed(dim)-c.own.At(dim)+need > most(z, dim)
 			})

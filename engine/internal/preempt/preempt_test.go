@@ -85,7 +85,7 @@ func (w *world) load() (*Candidates, *Cycle) {
 	ix.Refresh()
 	placer := place.New(m, ix)
 	s := New(m, ix, placer)
-	kin := func(g *cluster.Gang, t cluster.Turn) place.Kin { return placer.NewKin(g, t, "", false, nil) }
+	kin := func(g *cluster.Gang, t cluster.Turn) place.Kin { return placer.NewKin(g, t, "", false, nil, nil) }
 	order := func(g *cluster.Gang, c *index.Class) place.Order {
 		return place.Order{Class: c, Layout: g.Layout(), Pods: g.Tree.Pods[:g.Tree.Min()], Want: len(g.Tree.Pods)}
 	}

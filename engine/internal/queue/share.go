@@ -54,7 +54,7 @@ func (l *Ledger) FairShares(now time.Time, lifted ...*cluster.Gang) {
 func (l *Ledger) sharedDims() []int {
 	dims := []int{quantity.DimGPU, l.m.Dims.ID(api.CPU), l.m.Dims.ID(api.Memory)}
 	for dim, promised := range l.m.Tree.Promised {
-		if promised > 0 && dim != quantity.DimPods && !slices.Contains(dims, dim) {
+		if promised > 0 && dim != quantity.DimPods && !l.m.OfFlavor(dim) && !slices.Contains(dims, dim) {
 			dims = append(dims, dim)
 		}
 	}

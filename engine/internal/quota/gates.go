@@ -12,16 +12,16 @@ import (
 )
 
 // Gates lists what of the gang's queue, and of those above it, the least that its minimum can ask for would break,
-// if its GPUs were of the model; "": of any, so that only what holds for all of them counts.
-func (l *Limits) Gates(g *cluster.Gang, model string) []why.Gate {
+// if its GPUs were of the model and it got the flavors; "" and nil: of any, so that only what holds for all of them counts.
+func (l *Limits) Gates(g *cluster.Gang, model string, flavors *cluster.Choice) []why.Gate {
 	q := g.Payer
-	claims := model != "" && l.Settles(g)
+	claims := (model != "" || flavors != nil) && l.Settles(g)
 	if q != nil && q.Unrestricted && g.Evictable && !l.m.Tree.Lends && !claims {
 		return nil
 	}
 	name := g.Queue()
 	if name == "" {
-		a := &asking{Limits: l, g: g, model: model}
+		a := &asking{Limits: l, g: g, model: model, flavors: flavors}
 		a.lent()
 		return a.gates
 	}
@@ -46,7 +46,7 @@ func (l *Limits) Gates(g *cluster.Gang, model string) []why.Gate {
 			model = only[0]
 		}
 	}
-	a := &asking{Limits: l, g: g, q: q, model: model}
+	a := &asking{Limits: l, g: g, q: q, model: model, flavors: flavors}
 	a.limits()
 	a.userLimits()
 	a.running()
@@ -77,11 +77,12 @@ func (a *asking) rights() {
 // asking is a gang that asks its queue for its minimum.
 type asking struct {
 	*Limits
-	g     *cluster.Gang
-	q     *cluster.Queue // nil: none
-	model string
-	own   quantity.Vector // what is held for it, and counts in its queues already
-	gates []why.Gate
+	g       *cluster.Gang
+	q       *cluster.Queue // nil: none
+	model   string
+	flavors *cluster.Choice
+	own     quantity.Vector // what is held for it, and counts in its queues already
+	gates   []why.Gate
 }
 
 func (a *asking) shut(g why.Gate) {
@@ -112,11 +113,34 @@ func (a *asking) need(resource string) int64 {
 		}
 		return a.m.Least(a.g, quantity.DimGPU)
 	}
+	if _, _, ok := api.FlavorOf(resource); ok {
+		//mutate: gate-flavor-limit -> 0
+		return a.needIn(a.m.Dims.ID(resource))
+	}
 	n := a.m.Least(a.g, a.m.Dims.ID(resource))
 	if resource == a.m.Config.GPU && len(a.m.Config.Rates) > 0 {
 		n *= a.LeastRate(a.model)
 	}
 	return n
+}
+
+// needIn is the least that the gang can ask for of a dimension that is of a flavor.
+func (a *asking) needIn(dim int) int64 {
+	if a.flavors == nil {
+		return 0
+	}
+	return a.g.Tree.Least(func(p *cluster.Pod) int64 { return a.m.CountsIn(a.flavors, p, dim) })
+}
+
+// Borrows says whether the gang's queue would be beyond its quota of one of the flavors.
+func (l *Limits) Borrows(g *cluster.Gang, flavors *cluster.Choice) bool {
+	a := &asking{Limits: l, g: g, flavors: flavors}
+	for _, dim := range flavors.Dims() {
+		if need := a.needIn(dim); need > 0 && g.Payer.Committed(dim)+need > l.m.Quota(g.Payer, dim) {
+			return true
+		}
+	}
+	return false
 }
 
 // LeastRate is what one GPU of the model counts; of any, the least of those that there are.
@@ -287,7 +311,7 @@ func (a *asking) lent() {
 		return
 	}
 	for dim, promised := range a.m.Tree.Promised {
-		if promised == 0 || a.m.OfModel(dim) {
+		if promised == 0 || a.m.OfModel(dim) || a.m.OfFlavor(dim) {
 			continue
 		}
 		resource := a.m.Dims.Names[dim]

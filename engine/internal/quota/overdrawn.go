@@ -110,7 +110,7 @@ func (d *drawing) lent() {
 	}
 	for dim, promised := range d.m.Tree.Promised {
 		need := d.takes.At(dim)
-		if promised == 0 || need == 0 || d.m.OfModel(dim) || d.within(dim) {
+		if promised == 0 || need == 0 || d.m.OfModel(dim) || d.m.OfFlavor(dim) || d.within(dim) {
 			continue
 		}
 		kept := d.keptFrom(d.q, dim)

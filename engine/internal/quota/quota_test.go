@@ -67,7 +67,7 @@ func TestGatesOfQueues(t *testing.T) {
 		team.Name, team.Parent, top.Name, pod.Evictable = "team", "top", "top", !c.firm
 		m, l := world([]api.Queue{team, top}, runs, pod)
 		var got []why.Cause
-		for _, g := range l.Gates(m.WorkloadNamed("asks"), "") {
+		for _, g := range l.Gates(m.WorkloadNamed("asks"), "", nil) {
 			got = append(got, g.Cause)
 		}
 		if len(got) != len(c.want) {
@@ -89,7 +89,7 @@ func TestWhatIsNotLentIsKept(t *testing.T) {
 		m, l := world(queues,
 			api.Pod{Key: "runs", Queue: "poor", Node: "n", Evictable: true, Spec: api.Spec{Requests: gpus(6)}},
 			api.Pod{Key: "asks", Queue: queue, Evictable: true, Spec: api.Spec{Requests: gpus(6)}})
-		if gates := l.Gates(m.WorkloadNamed("asks"), ""); (len(gates) == 0) != may {
+		if gates := l.Gates(m.WorkloadNamed("asks"), "", nil); (len(gates) == 0) != may {
 			t.Errorf("%s: %v", queue, gates)
 		}
 	}
@@ -131,7 +131,7 @@ func TestLoansAreKeptFromWorkWithoutAQueue(t *testing.T) {
 				x.l.Preemption = awaiting{m: x.m, held: h}
 			}
 		}
-		if got := l.Gates(m.WorkloadNamed("asks"), ""); len(got) != c.want {
+		if got := l.Gates(m.WorkloadNamed("asks"), "", nil); len(got) != c.want {
 			t.Errorf("starts with %d, a place held: %v: %v", c.asks, c.held, got)
 		}
 		if got := lived.Overdrawn(began.WorkloadNamed("asks"), []*cluster.Pod{began.Pods["grown"]}); len(got) != c.want {
@@ -156,13 +156,13 @@ func TestUserLimitsCountWhatIsHeld(t *testing.T) {
 		h := &cluster.Hold{Hold: &api.Hold{Gang: "claims", Node: "n", Requests: gpus(3), Until: noon.Add(time.Minute)}}
 		m.PutHold(h, m.Nodes["n"])
 		l.Preemption = awaiting{m: m, held: h}
-		if got := l.Gates(m.WorkloadNamed("asks"), ""); len(got) != c.want {
+		if got := l.Gates(m.WorkloadNamed("asks"), "", nil); len(got) != c.want {
 			t.Errorf("%s starts: %v", c.user, got)
 		}
 		if got := l.Overdrawn(m.WorkloadNamed("asks"), []*cluster.Pod{m.Pods["grown"]}); len(got) != c.want {
 			t.Errorf("%s grows: %v", c.user, got)
 		}
-		if got := l.Gates(m.WorkloadNamed("claims"), ""); c.user == "bob" && len(got) != 0 {
+		if got := l.Gates(m.WorkloadNamed("claims"), "", nil); c.user == "bob" && len(got) != 0 {
 			t.Errorf("its own place counts against it: %v", got)
 		}
 	}

@@ -46,6 +46,13 @@ type clusterQueueSpec struct {
 	StopPolicy        string                `json:"stopPolicy"`
 	AdmissionChecks   []string              `json:"admissionChecks"` // v1beta1
 	ChecksStrategy    checks                `json:"admissionChecksStrategy"`
+	Fungibility       fungibility           `json:"flavorFungibility"`
+}
+
+// fungibility is when the next flavor is tried, in the words of v1beta1 and v1beta2.
+type fungibility struct {
+	WhenCanBorrow  string `json:"whenCanBorrow"`  // Borrow, MayStopSearch, TryNextFlavor
+	WhenCanPreempt string `json:"whenCanPreempt"` // Preempt, MayStopSearch, TryNextFlavor
 }
 
 type cohortSpec struct {
@@ -96,17 +103,32 @@ type fairSharing struct {
 type clusterQueue struct {
 	*clusterQueueSpec
 	cohort string
-	quotas []v1alpha1.QueueResource
 }
 
 // cohort is what is kept of a Cohort.
 type cohort struct {
 	parent string
-	quotas []v1alpha1.QueueResource
+	groups []resourceGroup
 }
 
-// ReadClusterQueue makes a queue of a ClusterQueue: nominal quotas of a resource's flavors are added up, and where flavors are GPU
-// models each has its own amounts besides. Without a cohort it may not exceed them. A cohort that nobody made is implied.
+// quotas are what the queue has, as they count now: whether by flavor depends on others too.
+func (q *clusterQueue) quotas(w dialect.World, others mix) []amount {
+	return quotas(q.ResourceGroups, q.cohort, w, others, &dialect.Object{})
+}
+
+// amount is what is said of a resource, or as much of it as is of one flavor.
+type amount struct {
+	v1alpha1.QueueResource
+	flavor string // "": of all
+}
+
+// of says whether both are of the same.
+func (a *amount) of(o *amount) bool {
+	return a.Name == o.Name && a.GPUModel == o.GPUModel && a.flavor == o.flavor
+}
+
+// ReadClusterQueue makes a queue of a ClusterQueue: nominal quotas of a resource's flavors are added up, and each flavor, or GPU model
+// where flavors are that, has its own amounts besides. Without a cohort it may not exceed them. A cohort that nobody made is implied.
 func ReadClusterQueue(o *unstructured.Unstructured, w dialect.World) dialect.Object {
 	spec := &clusterQueueSpec{}
 	out := dialect.Object{Unread: dialect.Take(dialect.Value(o.Object, "spec"), "spec", spec)}
@@ -126,18 +148,26 @@ func ReadClusterQueue(o *unstructured.Unstructured, w dialect.World) dialect.Obj
 	}
 	q.Spec.StopPolicy = v1alpha1.StopPolicy(spec.StopPolicy)
 	spec.Preemption.tell(&out)
-	q.Spec.Resources = quotas(spec.ResourceGroups, in != "", w, &out)
-	out.Value = &clusterQueue{spec, in, q.Spec.Resources}
+	spec.Fungibility.tell(&out)
+	others := mixOf(w)
+	own := quotas(spec.ResourceGroups, in, w, others, &out)
+	out.Value = &clusterQueue{spec, in}
+	amounts := own
 	if w != nil {
-		q.Spec.Resources = lentTo(q.Spec.Resources, o.GetName(), in, w)
+		amounts = lentTo(own, o.GetName(), in, w, others)
 		out.Shut = spec.shut(w)
 	}
+	q.Spec.Resources, out.Flavors = split(amounts)
+	if out.Flavors != nil {
+		out.Flavors.Groups, out.Flavors.QuotaFirst = flavorGroups(spec.ResourceGroups, in, w, others), spec.Fungibility.WhenCanBorrow == tryNext
+	}
 	if w != nil && in != "" && w.Object(Cohorts, "", in) == nil && out.Problem == "" {
-		sums := &sums{}
-		sums.addAll(q.Spec.Resources)
+		sums := &sums{mix: others}
+		sums.addAll(amounts)
 		sums.below(in, o.GetName(), w, 0)
 		out.Implies = &v1alpha1.BerthQueue{ObjectMeta: metav1.ObjectMeta{Name: cohortQueue(in)}}
-		out.Implies.Spec.Weight, out.Implies.Spec.Resources = 1, sums.capped(true)
+		out.Implies.Spec.Weight = 1
+		out.Implies.Spec.Resources, out.ImpliesFlavors = split(sums.capped(true))
 	}
 	return named(q, out)
 }
@@ -154,14 +184,14 @@ func ReadCohort(o *unstructured.Unstructured, w dialect.World) dialect.Object {
 	}
 	q.Spec.Parent = cohortQueue(parent)
 	q.Spec.Weight = spec.FairSharing.weight(&out)
-	own := quotas(spec.ResourceGroups, true, w, &out)
-	sums := &sums{}
+	sums := &sums{mix: mixOf(w)}
+	own := quotas(spec.ResourceGroups, o.GetName(), w, sums.mix, &out)
 	sums.addAll(own)
 	if w != nil {
 		sums.below(o.GetName(), "", w, 0)
 	}
-	q.Spec.Resources = sums.capped(parent == "")
-	out.Value = &cohort{parent, own}
+	q.Spec.Resources, out.Flavors = split(sums.capped(parent == ""))
+	out.Value = &cohort{parent, spec.ResourceGroups}
 	return named(q, out)
 }
 
@@ -172,33 +202,32 @@ const maxDepth = 16
 func (s *sums) below(name, but string, w dialect.World, depth int) {
 	for _, o := range w.Objects(ClusterQueues, "") {
 		if q, ok := o.Value.(*clusterQueue); ok && q.cohort == name && o.Name != but && o.Queue != nil {
-			s.addAll(q.quotas)
+			s.addAll(q.quotas(w, s.mix))
 		}
 	}
 	for _, o := range w.Objects(Cohorts, "") {
 		if c, ok := o.Value.(*cohort); ok && c.parent == name && depth < maxDepth {
-			s.addAll(c.quotas)
+			s.addAll(quotas(c.groups, o.Name, w, s.mix, &dialect.Object{}))
 			s.below(o.Name, "", w, depth+1)
 		}
 	}
 }
 
 // addAll adds quotas; limits and what is lent hold where they are.
-func (s *sums) addAll(list []v1alpha1.QueueResource) {
+func (s *sums) addAll(list []amount) {
 	for _, r := range list {
-		i := slices.IndexFunc(s.list, func(e v1alpha1.QueueResource) bool { return e.Name == r.Name && e.GPUModel == r.GPUModel })
+		i := slices.IndexFunc(s.list, func(e amount) bool { return e.of(&r) })
 		if i < 0 {
 			i = len(s.list)
-			s.list = append(s.list, v1alpha1.QueueResource{Name: r.Name, GPUModel: r.GPUModel, Quota: &resource.Quantity{}})
+			s.list = append(s.list, amount{v1alpha1.QueueResource{Name: r.Name, GPUModel: r.GPUModel, Quota: &resource.Quantity{}}, r.flavor})
 		}
 		s.list[i].Quota.Add(*r.Quota)
 	}
 }
 
 // capped are the sums, in order, as limits too if nobody lends more.
-func (s *sums) capped(top bool) []v1alpha1.QueueResource {
+func (s *sums) capped(top bool) []amount {
 	sortResources(s.list)
-	s.list = s.list[:min(len(s.list), dialect.MaxResources)]
 	for i := range s.list {
 		if top {
 			limit := s.list[i].Quota.DeepCopy()
@@ -210,7 +239,7 @@ func (s *sums) capped(top bool) []v1alpha1.QueueResource {
 
 // lentTo are the queue's resources with limits at what it has itself and all others lend it, where one of them does not lend all:
 // Kueue counts quota, whatever nodes there are.
-func lentTo(own []v1alpha1.QueueResource, name, in string, w dialect.World) []v1alpha1.QueueResource {
+func lentTo(own []amount, name, in string, w dialect.World, others mix) []amount {
 	for depth := 0; depth < maxDepth; depth++ { // to the top of the tree
 		c, ok := valueOf(w, Cohorts, in).(*cohort)
 		if !ok || c.parent == "" {
@@ -218,7 +247,7 @@ func lentTo(own []v1alpha1.QueueResource, name, in string, w dialect.World) []v1
 		}
 		in = c.parent
 	}
-	lent := &sums{}
+	lent := &sums{mix: others}
 	if in == "" || !lent.lendable(in, name, w, 0) {
 		return own
 	}
@@ -226,7 +255,7 @@ func lentTo(own []v1alpha1.QueueResource, name, in string, w dialect.World) []v1
 	for i := range out {
 		r := &out[i]
 		most := r.Quota.DeepCopy()
-		if j := slices.IndexFunc(lent.list, func(e v1alpha1.QueueResource) bool { return e.Name == r.Name && e.GPUModel == r.GPUModel }); j >= 0 {
+		if j := slices.IndexFunc(lent.list, func(e amount) bool { return e.of(r) }); j >= 0 {
 			most.Add(*lent.list[j].Quota)
 		}
 		if r.Limit == nil || r.Limit.Cmp(most) > 0 {
@@ -238,7 +267,7 @@ func lentTo(own []v1alpha1.QueueResource, name, in string, w dialect.World) []v1
 
 // lendable adds what is lent in the cohort, but for what one ClusterQueue lends; some says whether anybody does not lend all it has.
 func (s *sums) lendable(in, but string, w dialect.World, depth int) (some bool) {
-	add := func(list []v1alpha1.QueueResource) {
+	add := func(list []amount) {
 		list = slices.Clone(list)
 		for i := range list {
 			if l := list[i].Lend; l != nil {
@@ -249,11 +278,11 @@ func (s *sums) lendable(in, but string, w dialect.World, depth int) (some bool) 
 	}
 	for _, o := range w.Objects(ClusterQueues, "") {
 		if q, ok := o.Value.(*clusterQueue); ok && q.cohort == in && o.Name != but && o.Queue != nil {
-			add(q.quotas)
+			add(q.quotas(w, s.mix))
 		}
 	}
 	if c, ok := valueOf(w, Cohorts, in).(*cohort); ok {
-		add(c.quotas)
+		add(quotas(c.groups, in, w, s.mix, &dialect.Object{}))
 	}
 	for _, o := range w.Objects(Cohorts, "") {
 		if c, ok := o.Value.(*cohort); ok && c.parent == in && depth < maxDepth {
@@ -372,12 +401,16 @@ func (p preemption) tell(out *dialect.Object) {
 	}
 }
 
-// quotas are what the groups say of each resource, in the order in which they first name it, and of each GPU model after that.
-func quotas(groups []resourceGroup, borrows bool, w dialect.World, out *dialect.Object) []v1alpha1.QueueResource {
+// quotas are what the groups say of each resource, in the order in which they first name it, and of each GPU model or flavor after that.
+// in is the cohort; "": none, so that nothing is borrowed.
+func quotas(groups []resourceGroup, in string, w dialect.World, others mix, out *dialect.Object) []amount {
 	sums := &sums{}
-	flavors := 0
-	for _, g := range groups {
-		for _, f := range g.Flavors {
+	flavors, borrows := 0, in != ""
+	for i := range groups {
+		g := &groups[i]
+		apart := g.apart(in, w, others)
+		names := g.merged(w)
+		for k, f := range g.Flavors {
 			if flavors++; flavors > maxFlavors {
 				out.Problem = fmt.Sprintf("spec.resourceGroups: more than %d flavors, the limit", maxFlavors)
 				return nil
@@ -388,18 +421,22 @@ func quotas(groups []resourceGroup, borrows bool, w dialect.World, out *dialect.
 					out.Problem = fmt.Sprintf("spec.resourceGroups: amounts of %s in flavor %s are below 0", r.Name, f.Name)
 					return nil
 				}
-				sums.add(r, "", borrows)
-				if model != "" && r.Name == gpuResource && len(g.Flavors) > 1 {
-					sums.add(r, model, borrows)
+				sums.add(r, "", "", borrows)
+				switch {
+				case apart:
+					sums.add(r, "", names[k], borrows)
+				case model != "" && r.Name == gpuResource && len(g.Flavors) > 1:
+					sums.add(r, model, "", borrows)
 				}
 			}
-			if model == "" && len(g.Flavors) > 1 {
-				out.Unread = append(out.Unread, "spec.resourceGroups.flavors."+f.Name+" (no GPU model: its quota is added to that of the others)")
+			if apart && names[k] != f.Name {
+				out.Unread = append(out.Unread, "spec.resourceGroups.flavors."+f.Name+" (the node labels of "+names[k]+": its quota is added to that)")
 			}
 		}
 	}
-	if len(sums.list) > dialect.MaxResources {
-		out.Problem = fmt.Sprintf("it names %d resources and models: the limit is %d", len(sums.list), dialect.MaxResources)
+	plain := slices.DeleteFunc(slices.Clone(sums.list), func(a amount) bool { return a.flavor != "" })
+	if len(plain) > dialect.MaxResources {
+		out.Problem = fmt.Sprintf("it names %d resources and models: the limit is %d", len(plain), dialect.MaxResources)
 		return nil
 	}
 	sortResources(sums.list)
@@ -407,8 +444,8 @@ func quotas(groups []resourceGroup, borrows bool, w dialect.World, out *dialect.
 }
 
 // sortResources has resources as a whole first.
-func sortResources(list []v1alpha1.QueueResource) {
-	slices.SortStableFunc(list, func(a, b v1alpha1.QueueResource) int {
+func sortResources(list []amount) {
+	slices.SortStableFunc(list, func(a, b amount) int {
 		switch {
 		case (a.GPUModel == "") == (b.GPUModel == ""):
 			return 0
@@ -432,15 +469,18 @@ func modelOf(name string, w dialect.World) string {
 	return ""
 }
 
-// sums adds up amounts by resource and model.
-type sums struct{ list []v1alpha1.QueueResource }
+// sums adds up amounts by resource, model and flavor.
+type sums struct {
+	list []amount
+	mix  mix
+}
 
-func (s *sums) add(r resourceQuota, model string, borrows bool) {
-	i := slices.IndexFunc(s.list, func(e v1alpha1.QueueResource) bool { return e.Name == r.Name && e.GPUModel == model })
-	first := i < 0
-	if first {
+func (s *sums) add(r resourceQuota, model, flavor string, borrows bool) {
+	of := amount{v1alpha1.QueueResource{Name: r.Name, GPUModel: model, Quota: &resource.Quantity{}, Limit: &resource.Quantity{}}, flavor}
+	i := slices.IndexFunc(s.list, func(e amount) bool { return e.of(&of) })
+	if i < 0 {
 		i = len(s.list)
-		s.list = append(s.list, v1alpha1.QueueResource{Name: r.Name, GPUModel: model, Quota: &resource.Quantity{}, Limit: &resource.Quantity{}})
+		s.list = append(s.list, of)
 	}
 	e := &s.list[i]
 	lend := r.NominalQuota

@@ -70,20 +70,17 @@ weight: 1
 			want: "parent: cohort-research\nresources:\n- name: nvidia.com/gpu\n  quota: \"2\"\nweight: 1\n",
 		},
 		"fields without effect": {
-			spec: "{namespaceSelector: {}, cohortName: nobody, queueingStrategy: StrictFIFO, stopPolicy: HoldAndDrain, flavorFungibility: {whenCanBorrow: TryNextFlavor}, preemption: {reclaimWithinCohort: Never, withinClusterQueue: LowerPriority, borrowWithinCohort: {policy: Never}}, fairSharing: {weight: 500m}, admissionChecksStrategy: {admissionChecks: [{name: a}]}}",
+			spec: "{namespaceSelector: {}, cohortName: nobody, queueingStrategy: StrictFIFO, stopPolicy: HoldAndDrain, flavorFungibility: {whenCanBorrow: TryNextFlavor, whenCanPreempt: MayStopSearch}, preemption: {reclaimWithinCohort: Never, withinClusterQueue: LowerPriority, borrowWithinCohort: {policy: Never}}, fairSharing: {weight: 500m}, admissionChecksStrategy: {admissionChecks: [{name: a}]}}",
 			want: everyone + "parent: cohort-nobody\nqueueingStrategy: StrictFIFO\nstopPolicy: HoldAndDrain\nweight: 1\n",
 			unread: []string{
-				"spec.flavorFungibility",
 				"spec.fairSharing.weight (weights are whole numbers from 1 to 65536)",
 				"spec.preemption.reclaimWithinCohort (Any)",
+				"spec.flavorFungibility.whenCanPreempt (TryNextFlavor)",
 			},
 		},
 		"flavors that are none": {
 			spec: "{namespaceSelector: {}, " + group("{name: x, resources: [{name: nvidia.com/gpu, nominalQuota: 1}]}, {name: z, resources: [{name: nvidia.com/gpu, nominalQuota: 2}]}") + "}",
 			want: everyone + "resources:\n- limit: \"3\"\n  name: nvidia.com/gpu\n  quota: \"3\"\nweight: 1\n",
-			unread: []string{
-				"spec.resourceGroups.flavors.x (no GPU model: its quota is added to that of the others)", "spec.resourceGroups.flavors.z (no GPU model: its quota is added to that of the others)",
-			},
 		},
 		"below nothing": {spec: "{namespaceSelector: {}, " + group("{name: x, resources: [{name: nvidia.com/gpu, nominalQuota: -1}]}") + "}", problem: "spec.resourceGroups: amounts of nvidia.com/gpu in flavor x are below 0"},
 	}

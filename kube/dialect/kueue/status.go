@@ -1,10 +1,12 @@
 package kueue
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -218,7 +220,7 @@ func (kueue) QueueStatus(o *unstructured.Unstructured, s dialect.QueueState, at 
 		return localStatus(out, s, at)
 	}
 	counts(out, s)
-	out["flavorsUsage"] = usage(o, s.Allocated)
+	out["flavorsUsage"], out["flavorsReservation"] = usage(o, s.ByFlavor), usage(o, s.ReservedByFlavor)
 	if s.Problem != "" {
 		condition(out, "Active", false, "Misconfigured", s.Problem, at)
 	} else if s.Shut.Reason != "" {
@@ -241,21 +243,23 @@ func counts(out map[string]any, s dialect.QueueState) {
 	out["pendingWorkloads"], out["reservingWorkloads"], out["admittedWorkloads"] = int64(s.Waiting-s.Reserved), int64(s.Running+s.Reserved), int64(s.Running)
 }
 
-// usage has what is held of each resource under the first flavor that has a quota of it: Berth adds flavors up.
-func usage(o *unstructured.Unstructured, held corev1.ResourceList) []any {
+// usage has what is held of each resource by flavor, and what of it is beyond the nominal quota.
+func usage(o *unstructured.Unstructured, held map[string]corev1.ResourceList) []any {
 	out := []any{}
-	told := make(map[string]bool)
 	for _, g := range dialect.Items(o.Object, "spec", "resourceGroups") {
 		for _, f := range dialect.Items(g, "flavors") {
 			var resources []any
 			for _, r := range dialect.Items(f, "resources") {
 				name := dialect.Text(r, "name")
-				total := "0"
-				if q, ok := held[corev1.ResourceName(name)]; ok && !told[name] {
-					total = q.String()
+				use := map[string]any{"name": name, "total": "0", "borrowed": "0"}
+				if q, ok := held[dialect.Text(f, "name")][corev1.ResourceName(name)]; ok {
+					use["total"] = q.String()
+					if nominal, err := resource.ParseQuantity(fmt.Sprint(dialect.Value(r, "nominalQuota"))); err == nil && q.Cmp(nominal) > 0 {
+						q.Sub(nominal)
+						use["borrowed"] = q.String()
+					}
 				}
-				told[name] = true
-				resources = append(resources, map[string]any{"name": name, "total": total})
+				resources = append(resources, use)
 			}
 			out = append(out, map[string]any{"name": dialect.Text(f, "name"), "resources": resources})
 		}
