@@ -27,6 +27,10 @@ func resourceName(short string, config *engine.Config) (string, bool) {
 	if model, ok := strings.CutPrefix(short, "gpus@"); ok && model != "" {
 		return engine.OfModel(gpuName(config), model), true
 	}
+	if base, flavor, ok := strings.Cut(short, "#"); ok && flavor != "" && !strings.Contains(flavor, "#") {
+		name, known := resourceName(base, config)
+		return engine.OfFlavor(name, flavor), known
+	}
 	return "", false
 }
 

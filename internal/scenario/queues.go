@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,8 +41,9 @@ func (s *Story) queueSetters() setters[engine.Queue] {
 	strict := func(q *engine.Queue) *bool { return &q.Strict }
 	frozen := func(q *engine.Queue) *bool { return &q.Frozen }
 	devices := func(q *engine.Queue) *bool { return &q.DevicesOnly }
+	first := func(q *engine.Queue) *bool { return &q.QuotaFirst }
 	return setters[engine.Queue]{
-		flags: map[string]func(*engine.Queue, moment){"fair-users": yes(fair), "keep-budgets": yes(kept), "devices-only": yes(devices), "frozen": yes(frozen), "strict": yes(strict)},
+		flags: map[string]func(*engine.Queue, moment){"fair-users": yes(fair), "keep-budgets": yes(kept), "devices-only": yes(devices), "frozen": yes(frozen), "strict": yes(strict), "quota-first": yes(first)},
 		values: map[string]reader[engine.Queue]{
 			"parent":        word(func(q *engine.Queue, v string) { q.Parent = v }),
 			"quota":         amounts(&s.Config, func(q *engine.Queue) *engine.Resources { return &q.Quota }),
@@ -64,6 +66,8 @@ func (s *Story) queueSetters() setters[engine.Queue] {
 			"strict":        no(strict),
 			"stop":          word(func(q *engine.Queue, v string) { q.Stop = engine.Stop(v) }),
 			"devices-only":  no(devices),
+			"flavors":       listed(s.flavors, func(q *engine.Queue) *[]engine.FlavorGroup { return &q.Flavors }),
+			"quota-first":   no(first),
 			"namespaces": word(func(q *engine.Queue, v string) {
 				switch v {
 				case "":
@@ -94,6 +98,33 @@ func (s *Story) budget(text string) (engine.Budget, error) {
 		b.Seconds *= 1000
 	}
 	return b, nil
+}
+
+// flavors reads "gpus+cpu:reserved(type=reserved)/spot(type=spot;zone=a)/any": resources, and flavors in order with their labels.
+func (s *Story) flavors(text string) (g engine.FlavorGroup, err error) {
+	covers, rest, _ := strings.Cut(text, ":")
+	for _, short := range strings.Split(covers, "+") {
+		name, ok := resourceName(short, &s.Config)
+		if !ok {
+			return g, fmt.Errorf("expected RESOURCE+RESOURCE:FLAVOR(KEY=VALUE)/FLAVOR, like gpus:spot(type=spot)/any")
+		}
+		g.Resources = append(g.Resources, name)
+	}
+	slices.Sort(g.Resources)
+	for _, one := range strings.Split(rest, "/") {
+		name, labels, _ := strings.Cut(strings.TrimSuffix(one, ")"), "(")
+		f := engine.Flavor{Name: name}
+		for _, label := range strings.Split(labels, ";") {
+			if key, value, ok := strings.Cut(label, "="); ok {
+				if f.Labels == nil {
+					f.Labels = make(map[string]string)
+				}
+				f.Labels[key] = value
+			}
+		}
+		g.Flavors = append(g.Flavors, f)
+	}
+	return g, nil
 }
 
 // disruption reads "disruption team/pdb allowed=1".
