@@ -33,6 +33,9 @@ func waitingForQuota(c *check.Case) []check.Finding {
 		return v.Found(fmt.Sprintf("%s has too little quota left", v.Name()), nil)
 	}
 	message := fmt.Sprintf("%s has %s of %s %s left in flavor %s, and the work needs %s", v.Name(), why.Quantity(s.Resource, s.Free), why.Quantity(s.Resource, s.Nominal), s.Resource, s.Flavor, why.Quantity(s.Resource, s.Need))
+	for _, o := range v.Room.Others {
+		message += fmt.Sprintf("; of flavor %s it has %s of %s left", o.Flavor, why.Quantity(o.Resource, o.Free), why.Quantity(o.Resource, o.Nominal))
+	}
 	if who := kueueWho(c, v); who != "" {
 		message += "; " + who
 	}

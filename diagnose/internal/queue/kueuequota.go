@@ -23,6 +23,7 @@ type kueueRoom struct {
 	Fits    bool
 	flavors map[string]string // by Workload and pod set, "name/main": the flavor of its devices, else of anything
 	Short   *kueueShort       // the quota that comes nearest to enough; nil where no flavor matches
+	Others  []kueueShort      // quotas of other flavors of its group, which are too small as well
 	Missing string            // a resource that the ClusterQueue does not have
 	Refused []kueueRefusal    // flavors that the pods do not match
 }
@@ -126,6 +127,7 @@ func kueueAssignSet(f *facts.Facts, room *kueueRoom, cluster *unstructured.Unstr
 func kueueChoose(f *facts.Facts, room *kueueRoom, cluster *unstructured.Unstructured, group map[string]any, names []string, asks map[string]int64, set kueuePodSet, taken map[string]int64) string {
 	keys := kueueKeys(f, group)
 	var nearest *kueueShort
+	var all []kueueShort
 	for _, flavor := range dialect.Items(group, "flavors") {
 		name := dialect.Text(flavor, "name")
 		if refusal := kueueRefuses(f, name, keys, &set.spec); refusal != nil {
@@ -143,12 +145,14 @@ func kueueChoose(f *facts.Facts, room *kueueRoom, cluster *unstructured.Unstruct
 		if short == nil {
 			return name
 		}
+		all = append(all, *short)
 		if nearest == nil || nearest.Need > nearest.Most && short.Need <= short.Most {
 			nearest = short
 		}
 	}
-	if room.Short == nil {
+	if room.Short == nil && nearest != nil {
 		room.Short = nearest
+		room.Others = slices.DeleteFunc(all, func(s kueueShort) bool { return s.Flavor == nearest.Flavor })
 	}
 	return ""
 }
