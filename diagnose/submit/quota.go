@@ -80,6 +80,9 @@ func ofNamespace(q *corev1.ResourceQuota, asked corev1.ResourceList) []Quota {
 func ofQueue(q *engine.QueueUse, asked corev1.ResourceList) []Quota {
 	var out []Quota
 	for _, a := range q.Quota {
+		if _, _, ok := engine.FlavorOf(a.Resource); ok { // which one it gets is not known before it starts
+			continue
+		}
 		want := asked[corev1.ResourceName(a.Resource)]
 		used := q.Used.Get(a.Resource)
 		out = append(out, Quota{

@@ -210,6 +210,7 @@ func QuantityOf(name string, a engine.Amount) resource.Quantity {
 
 // Quantity is an amount in the engine's units as Kubernetes writes it.
 func Quantity(name string, amount int64) resource.Quantity {
+	name, _, _ = engine.FlavorOf(name)
 	switch corev1.ResourceName(name) {
 	case corev1.ResourceCPU:
 		return *resource.NewMilliQuantity(amount, resource.DecimalSI)
