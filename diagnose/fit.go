@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/place"
@@ -41,6 +42,7 @@ type session struct {
 	waiting    []*corev1.Pod                // in the model
 	claims     []metav1.Object              // of pods to come, in the model
 	nominated  []*corev1.Pod                // others for whom a scheduler keeps a place, in the model as if they had it
+	opened     []*corev1.Node               // that Berth gives no GPUs of, in the model as other schedulers see them
 	exclusions map[string][]check.Exclusion // by pod
 	alike      map[string]restriction       // by what pods look like: see class
 }
@@ -97,6 +99,7 @@ func (d *Diagnoser) enter(f *facts.Facts, top facts.Object) *session {
 			}
 		}
 	}
+	s.openBroken()
 	for _, p := range s.waiting {
 		s.claims = append(s.claims, claimsToCome(f, p)...)
 	}
@@ -111,6 +114,23 @@ func (d *Diagnoser) enter(f *facts.Facts, top facts.Object) *session {
 	}
 	s.alike = nil // pods are put on nodes from now on
 	return s
+}
+
+// openBroken gives the pods nodes with GPUs that DCGM shows to be broken and that are still advertised, where schedulers look for a place
+// for them that do not heed it: Berth alone keeps its pods from those.
+func (s *session) openBroken() {
+	if len(s.waiting) == 0 || slices.ContainsFunc(s.waiting, s.facts.Ours) {
+		return
+	}
+	for _, n := range s.facts.Nodes {
+		if n.Annotations[v1alpha1.KeyUnhealthyGPUs] == "" {
+			continue
+		}
+		open := n.DeepCopy()
+		delete(open.Annotations, v1alpha1.KeyUnhealthyGPUs)
+		s.opened = append(s.opened, n)
+		s.model.Set(place.Offered(s.facts, open))
+	}
 }
 
 // keepNominated puts pods that wait, and for which their scheduler keeps a place, onto that node: the target's pods do not get it
@@ -277,6 +297,9 @@ func (s *session) leave() {
 	}
 	if s.model != nil {
 		s.model.Delete(s.claims...)
+		for _, n := range s.opened {
+			s.model.Set(place.Offered(s.facts, n))
+		}
 	}
 }
 

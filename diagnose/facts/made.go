@@ -43,10 +43,13 @@ func (f *Facts) ours() ours {
 	})
 }
 
+// Ours says whether Berth schedules the pod.
+func (f *Facts) Ours(p *corev1.Pod) bool { return slices.Contains(f.ours(), p.Spec.SchedulerName) }
+
 // Made is what the controller of another project that made the pod says of it: which gang it is in, as the scheduler reads it. It is nil
 // for a pod that nobody made who is read, or that Berth does not schedule.
 func (f *Facts) Made(p *corev1.Pod) *dialect.Terms {
-	if !slices.Contains(f.ours(), p.Spec.SchedulerName) {
+	if !f.Ours(p) {
 		return nil
 	}
 	pod := &dialect.Pod{Pod: p}

@@ -2,6 +2,7 @@ package l2
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -24,7 +25,7 @@ var gpuUnhealthyCheck = check.Check{
 }
 
 func gpuUnhealthy(c *check.Case) []check.Finding {
-	nodes := place.Faulty(c, gpustack.FaultUnhealthy)
+	nodes := slices.DeleteFunc(place.Faulty(c, gpustack.FaultUnhealthy), func(n *check.NodeFit) bool { return unheeded(c, n) })
 	if len(nodes) == 0 {
 		return nil
 	}
@@ -57,6 +58,13 @@ func gpuUnhealthy(c *check.Case) []check.Finding {
 		f.Message += ": " + s.Reason
 	}
 	return []check.Finding{f}
+}
+
+// unheeded says whether nothing but DCGM's word speaks against the node, and the pod's scheduler does not listen to that: the node is
+// as open to it as any.
+func unheeded(c *check.Case, n *check.NodeFit) bool {
+	g := gpustack.NodeNamed(c.Facts, n.Name)
+	return !c.Ours(c.Pod) && g != nil && gpustack.Offers(g.Node, gpustack.WholeGPU) >= g.Units
 }
 
 // brokenWords say how many GPUs of the node are unhealthy, and what DCGM shows where the device plugin has noticed nothing.

@@ -47,7 +47,9 @@ func clusterFull(c *check.Case) []check.Finding {
 	for _, n := range nodes[:min(len(nodes), 3)] {
 		out.Evidence = append(out.Evidence, freeEvidence(c, n)...)
 	}
-	if e, until, because, ok := place.Waits(c, nodes, f.PodsLacking()); ok {
+	r := rolloutOf(c, nodes)
+	lacking := max(f.PodsLacking(), r.lacks(c))
+	if e, until, because, ok := place.Waits(c, nodes, lacking); ok {
 		out.Edits, out.Until, out.Because = append(out.Edits, e), until, because
 	}
 	out.Edits = append(out.Edits, place.Elsewhere(c, f)...)
@@ -59,14 +61,14 @@ func clusterFull(c *check.Case) []check.Finding {
 		}
 	}
 	out.Edits = append(out.Edits, place.DivideAnew(c, gpustack.GPURequest(c.Pod, gpustack.WholeGPU), gpustack.MIGRequest(c.Pod), place.Attracted(c, f))...)
-	if e, ok := place.Evicts(c, nodes, f.PodsLacking()); ok {
+	if e, ok := place.Evicts(c, nodes, lacking); ok {
 		out.Edits = append(out.Edits, e)
 	}
 	device, _ := podspec.Device(c.Pod)
 	if len(nodes) > 0 && !supply.NewNodeWouldSuit(c) && !supply.AutoscalerGaveUp(c) && gpustack.WillAdvertise(c.Facts, nodes[0].Node, device) { // else why none is made is for others to say
-		out.Edits = append(out.Edits, place.AddsNodes(c, nodes[0].Node, nodesFor(c, f, nodes[0])))
+		out.Edits = append(out.Edits, place.AddsNodes(c, nodes[0].Node, nodesFor(c, lacking, nodes[0])))
 	}
-	if r := rolloutOf(c, nodes); r != nil {
+	if r != nil {
 		r.told(c, &out)
 	}
 	return []check.Finding{out}
@@ -97,8 +99,8 @@ func leftFor(c *check.Case, n *check.NodeFit, resource string) int64 {
 }
 
 // nodesFor is how many nodes more hold all pods that lack a place.
-func nodesFor(c *check.Case, f *check.Fit, n *check.NodeFit) int {
-	pods := max(f.PodsLacking(), c.Like)
+func nodesFor(c *check.Case, lacking int, n *check.NodeFit) int {
+	pods := max(lacking, c.Like)
 	return (pods + int(n.Empty) - 1) / int(n.Empty)
 }
 

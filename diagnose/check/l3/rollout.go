@@ -55,6 +55,34 @@ func rolloutOf(c *check.Case, nodes []*check.NodeFit) *rollout {
 	return r
 }
 
+// outgrows says whether a new pod asks for more than an old one: what an old pod leaves is not enough for one, and the rollout stops again at
+// the next pod even where the first has found room.
+func (r *rollout) outgrows(c *check.Case) bool {
+	asks, had := podspec.Requests(c.Pod), podspec.Requests(r.old[0])
+	//archtest:any-order one of which it asks for more is enough
+	for name, q := range asks {
+		if was := had[name]; q.Cmp(was) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// lacks is how many new pods have to find room that no old one leaves: all that have no node yet, where they outgrow the old ones. For no
+// rollout it is 0.
+func (r *rollout) lacks(c *check.Case) int {
+	if r == nil || !r.outgrows(c) {
+		return 0
+	}
+	placed := 0
+	for _, o := range c.Children(c.Owner()) {
+		if p, ok := o.(*corev1.Pod); ok && p.Spec.NodeName != "" && p.DeletionTimestamp == nil && !facts.Ended(p) {
+			placed++
+		}
+	}
+	return max(0, int(ptr.Deref(r.of.Spec.Replicas, 1))-placed)
+}
+
 // mayGo is how many pods a Deployment may lack while it replaces them: of a share, whole pods only, so that the default of 25 % is
 // none of up to three. Where neither may be, Kubernetes lets one go.
 func mayGo(d *appsv1.Deployment) int {
@@ -80,6 +108,21 @@ func (r *rollout) told(c *check.Case, f *check.Finding) {
 	f.Owner = check.User
 	f.Message += fmt.Sprintf("; %s of an earlier revision of %s %s room, and none of them goes before a new one is ready: its strategy allows none to be unavailable", wording.Pods(len(r.old)), ref, wording.InNumber(len(r.old), "holds", "hold"))
 	f.Evidence = append(f.Evidence, facts.Evidence{Object: ref.In(), Field: "spec.strategy.rollingUpdate.maxUnavailable", Value: fmt.Sprintf("none of %d", ptr.Deref(r.of.Spec.Replicas, 1))})
+	asked := podspec.Requests(c.Pod)
+	f.Stays = func(s *corev1.PodSpec) bool {
+		was := podspec.Requests(&corev1.Pod{Spec: *s})
+		//archtest:any-order one that is less is enough
+		for name, q := range asked {
+			if had := was[name]; had.Cmp(q) < 0 && had.String() != "0" {
+				return false
+			}
+		}
+		return true
+	}
+	if r.lacks(c) > 1 {
+		f.Advice = "Find room for all new pods, each of which asks for more than an old one leaves, or have them ask for less."
+		return
+	}
 	n := r.of.DeepCopy()
 	one, none := intstr.FromInt32(1), intstr.FromInt32(0)
 	n.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: &appsv1.RollingUpdateDeployment{MaxUnavailable: &one, MaxSurge: &none}}
@@ -93,15 +136,4 @@ func (r *rollout) told(c *check.Case, f *check.Finding) {
 		Command: edit.PatchLine(n, "merge", map[string]any{"spec": map[string]any{"strategy": map[string]any{"rollingUpdate": map[string]any{"maxSurge": 0, "maxUnavailable": 1}}}}),
 	}}, f.Edits...)
 	f.Advice = "Let the rollout take an old pod away first (maxUnavailable), or find room for one pod more while it lasts."
-	asked := podspec.Requests(c.Pod)
-	f.Stays = func(s *corev1.PodSpec) bool {
-		was := podspec.Requests(&corev1.Pod{Spec: *s})
-		//archtest:any-order one that is less is enough
-		for name, q := range asked {
-			if had := was[name]; had.Cmp(q) < 0 && had.String() != "0" {
-				return false
-			}
-		}
-		return true
-	}
 }
