@@ -22,7 +22,7 @@ func (d *Diagnoser) healthy(out *Diagnosis, j *judgement) {
 	if p := life.Leaving(c); p != nil {
 		until := p.DeletionTimestamp.Time
 		out.Summary = fmt.Sprintf("pod %s is ending, and has until %s for it", p.Name, until.UTC().Format("15:04:05"))
-		if c.Waits() || facts.WaitsForDeletion(c.Owner()) {
+		if c.Waits() || facts.WaitsForDeletion(c.Owner()) || facts.WaitsForDeletion(c.Top) {
 			out.ETA = &facts.ETA{Earliest: c.Now, Likely: until, Because: "pod " + p.Name + " has ended by then"}
 		}
 		return

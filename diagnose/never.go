@@ -17,6 +17,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/place"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
 )
 
 // never says why an edit is not proposed whatever a trial says of it; "" for one that may be. Checks propose edits one by
@@ -27,7 +28,7 @@ func never(f *facts.Facts, top facts.Object, e edit.Edit) string {
 		of = e.On
 	}
 	pods := f.PodsMadeBy(of)
-	for _, rule := range []func(*facts.Facts, facts.Object, []*corev1.Pod, edit.Edit) string{splitsGang, belowMinimum, passesQueue, evictsProtected, cordonsHealthy, editsOthersSelector} {
+	for _, rule := range []func(*facts.Facts, facts.Object, []*corev1.Pod, edit.Edit) string{splitsGang, belowMinimum, passesQueue, evictsProtected, cordonsHealthy, editsOthersSelector, editsOthersRequests} {
 		if why := rule(f, of, pods, e); why != "" {
 			return why
 		}
@@ -218,6 +219,41 @@ func editsOthersSelector(f *facts.Facts, of facts.Object, pods []*corev1.Pod, e 
 		}
 	}
 	return ""
+}
+
+// editsOthersRequests is about edits of what containers ask for, of pods that are given something else than their template says: it
+// would be given to the next pods too.
+func editsOthersRequests(f *facts.Facts, _ facts.Object, pods []*corev1.Pod, e edit.Edit) string {
+	for _, op := range e.Ops {
+		if !strings.HasPrefix(op.Path, "/spec/containers/") || !strings.Contains(op.Path, "/resources") {
+			continue
+		}
+		for _, p := range pods {
+			if facts.StateOf(p) != facts.Pending {
+				continue
+			}
+			for _, name := range podspec.Names(podspec.TotalRequests(p)) {
+				said := place.Rewritten(f, p, name)
+				if said == "" {
+					continue
+				}
+				if whole, ok := op.Value.(*corev1.ResourceRequirements); ok && sameAsked(whole, f, p, name) || !ok && !strings.HasSuffix(op.Path, edit.Pointer(string(name))) {
+					continue
+				}
+				return said
+			}
+		}
+	}
+	return ""
+}
+
+// sameAsked says whether a container of the template that the pod was made of asks for as much of the resource as after the edit.
+func sameAsked(after *corev1.ResourceRequirements, f *facts.Facts, p *corev1.Pod, name corev1.ResourceName) bool {
+	to := after.Requests[name]
+	return slices.ContainsFunc(facts.TemplateOf(f.Controller(p)).Spec.Containers, func(k corev1.Container) bool {
+		was := k.Resources.Requests[name]
+		return was.Cmp(to) == 0
+	})
 }
 
 // assumed is what an edit takes for granted though nobody said so: that a program runs on another model of GPU, that it needs

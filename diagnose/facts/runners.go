@@ -21,6 +21,7 @@ type runner struct {
 	available int32
 	field     string   // that says how many pods are available
 	names     []string // the schedulerNames that it says it serves
+	key       string   // of a pod that nobody made: what it runs
 	quiet     bool     // it is a scheduler with a configuration that nobody here reads: it may serve any name
 }
 
@@ -52,6 +53,29 @@ func (f *Facts) findRunners() (out []runner) {
 	}
 	for _, d := range f.DaemonSets {
 		add(d, &d.Spec.Template, d.Status.NumberAvailable, "status.numberAvailable")
+	}
+	same := make(map[string]bool) // a control plane of several hosts runs each of its parts several times
+	for _, p := range f.Pods {
+		t := &corev1.PodTemplateSpec{ObjectMeta: p.ObjectMeta, Spec: p.Spec}
+		if bare := p.Annotations[corev1.MirrorPodAnnotationKey] != "" || len(p.OwnerReferences) == 0; !bare || Ended(p) || len(schedulerNames(t)) == 0 && !configured(t) {
+			continue
+		}
+		ready := int32(0)
+		if slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		}) {
+			ready = 1
+		}
+		key := ""
+		for _, k := range p.Spec.Containers {
+			key += p.Namespace + "/" + k.Name + "\x00" + strings.Join(slices.Concat(k.Command, k.Args), "\x00")
+		}
+		if !same[key] || ready > 0 {
+			same[key] = true
+			out = slices.DeleteFunc(out, func(r runner) bool { return r.key == key })
+			add(p, t, ready, "status.conditions[Ready]")
+			out[len(out)-1].key = key
+		}
 	}
 	slices.SortFunc(out, func(a, b runner) int {
 		return cmp.Or(strings.Compare(a.GetNamespace(), b.GetNamespace()), strings.Compare(a.GetName(), b.GetName()), strings.Compare(RefTo(a.Object).Kind, RefTo(b.Object).Kind))
@@ -179,6 +203,9 @@ func (f *Facts) runnerOf(name string) (r *runner, sure bool) {
 
 // holds says whether the pod, by its name, is one of the workload's.
 func (r *runner) holds(pod string) bool {
+	if r.key != "" {
+		return pod == r.GetName()
+	}
 	rest, ok := strings.CutPrefix(pod, r.GetName()+"-")
 	if _, set := r.Object.(*appsv1.Deployment); set {
 		return ok && strings.Count(rest, "-") == 1 // the template's hash, and the pod's own

@@ -398,6 +398,8 @@ func WaitsForDeletion(o Object) bool {
 	switch o := o.(type) {
 	case *appsv1.StatefulSet:
 		return true
+	case *appsv1.Deployment:
+		return o.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType
 	case *batchv1.Job:
 		return ptr.Deref(o.Spec.PodReplacementPolicy, batchv1.TerminatingOrFailed) == batchv1.Failed
 	}

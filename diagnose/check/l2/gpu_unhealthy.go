@@ -11,6 +11,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/gpustack"
+	"github.com/berth-dev/berth/diagnose/internal/life"
 	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
@@ -25,6 +26,9 @@ var gpuUnhealthyCheck = check.Check{
 }
 
 func gpuUnhealthy(c *check.Case) []check.Finding {
+	if f := unhealthyInUse(c); f != nil {
+		return []check.Finding{*f}
+	}
 	nodes := slices.DeleteFunc(place.Faulty(c, gpustack.FaultUnhealthy), func(n *check.NodeFit) bool { return unheeded(c, n) })
 	if len(nodes) == 0 {
 		return nil
@@ -58,6 +62,30 @@ func gpuUnhealthy(c *check.Case) []check.Finding {
 		f.Message += ": " + s.Reason
 	}
 	return []check.Finding{f}
+}
+
+// unhealthyInUse is about devices that containers have and that the kubelet knows to be unhealthy (ResourceHealthStatus, 1.31 and later).
+// What the program does then says nothing of the program.
+func unhealthyInUse(c *check.Case) *check.Finding {
+	if !c.Exists || c.Pod.Spec.NodeName == "" || facts.Ended(c.Pod) && c.State != facts.Failed || c.WasEdited(c.Pod) {
+		return nil
+	}
+	for _, k := range life.ContainersOf(c.Pod) {
+		for _, r := range k.Status.AllocatedResourcesStatus {
+			for _, d := range r.Resources {
+				if d.Health != corev1.ResourceHealthStatusUnhealthy {
+					continue
+				}
+				return &check.Finding{
+					Stage:    check.Start,
+					Message:  fmt.Sprintf("%s %s, which %s of pod %s has on node %s, is unhealthy", r.Name, d.ResourceID, k.Noun(), c.Pod.Name, c.Pod.Spec.NodeName),
+					Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("status.containerStatuses[%q].allocatedResourcesStatus[%q]", k.Name, r.Name), Value: fmt.Sprintf("%s %s", d.ResourceID, d.Health)}},
+					Advice:   fmt.Sprintf("Cordon node %s, delete the pod so that it is made anew elsewhere, and have the device reset or replaced.", c.Pod.Spec.NodeName),
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // unheeded says whether nothing but DCGM's word speaks against the node, and the pod's scheduler does not listen to that: the node is

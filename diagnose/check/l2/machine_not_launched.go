@@ -37,7 +37,7 @@ func machineNotLaunched(c *check.Case) []check.Finding {
 		}
 		out = append(out, f)
 	}
-	if down, evidence := supply.MakerDown(c); down != "" && supply.NewNodeWouldSuit(c) {
+	if down, evidence := supply.MakerDown(c); down != "" && supply.MayGrow(c) {
 		out = append(out, check.Finding{Fit: true, Probe: supply.AutoscalerProbe(c, supply.Makes(c)), Message: down, Evidence: evidence})
 	}
 	if said, s := supply.MakerSilent(c); said != "" && len(out) == 0 {

@@ -31,6 +31,11 @@ func noCompatiblePool(c *check.Case) []check.Finding {
 		return incompatibleSaid(c)
 	}
 	f := supply.AutoscalerStuck(c)
+	if f != nil && !c.Hypothetical() {
+		if out := tooFewKinds(c); out != nil {
+			return out
+		}
+	}
 	if f == nil || !place.Unmatched(c, f) || supply.NewNodeWouldSuit(c) || nodesWouldDo(c, f) {
 		return nil
 	}
@@ -38,6 +43,24 @@ func noCompatiblePool(c *check.Case) []check.Finding {
 		return incompatiblePools(c, pools)
 	}
 	return incompatibleGroups(c)
+}
+
+// tooFewKinds is about pools that would make nodes for the pod, and want more kinds of machines to choose from than there are of those.
+func tooFewKinds(c *check.Case) []check.Finding {
+	w := supply.KarpenterSaid(c)
+	for _, p := range supply.KarpenterPools(c.Facts) {
+		if !w.About(p.GetName(), karpenter.TooFewValues) || len(supply.KarpenterObstacles(c, p)) > 0 {
+			continue
+		}
+		f := check.Finding{
+			Message:  fmt.Sprintf("NodePool %s would make a node for the pod, and wants more kinds of machines to choose from than suit it: %s", p.GetName(), karpenter.TooFewValues),
+			Evidence: append(supply.KarpenterEvidence(w, c), facts.Evidence{Object: facts.RefTo(p.Unstructured).In(), Field: "spec.template.spec.requirements[].minValues"}),
+			Advice:   fmt.Sprintf("Lower minValues in NodePool %s, or have it permit more kinds of machines.", p.GetName()),
+			Fit:      true, Probe: supply.AutoscalerProbe(c, supply.Makes(c)),
+		}
+		return []check.Finding{f}
+	}
+	return nil
 }
 
 // nodesWouldDo says whether there are nodes for the pod but for a taint, or a label that is written a little

@@ -52,6 +52,7 @@ func stranded(c *check.Case) []check.Finding {
 	for _, s := range n.Short {
 		out.Evidence = append(out.Evidence, facts.Evidence{Object: "node/" + n.Name, Field: fmt.Sprintf("status.allocatable[%q], less what its pods request", s.Resource), Value: why.Quantity(s.Resource, podspec.Requested(c.Pod, s.Resource)-s.By)})
 	}
+	place.ToldRewritten(c, &out, first.Resource)
 	for _, n := range nodes[:min(len(nodes), 3)] {
 		if e, ok := place.AsksLess(c, leftOn(c, n)); ok {
 			e.Cost = edit.CostSmall

@@ -3,9 +3,11 @@ package l3
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/diagnose/check"
@@ -59,6 +61,12 @@ func kueueGated(c *check.Case) []check.Finding {
 	case v.Cluster != nil && v.Room.Fits:
 		found.Message = fmt.Sprintf("%s has room for Workload %s, and Kueue has not admitted it yet", v.Name(), v.Work.GetName())
 		found.Healthy = c.Now.Sub(v.Work.GetCreationTimestamp().Time) < time.Minute
+		if d := kueueDown(c); d != nil && !found.Healthy {
+			found.Owner = check.Platform
+			found.Message += fmt.Sprintf(": %s in namespace %s, which admits it, has no pod that is available", facts.RefTo(d), d.Namespace)
+			found.Evidence = append(found.Evidence, facts.Evidence{Object: facts.RefTo(d).In(), Field: "status.availableReplicas", Value: "0"})
+			found.Advice = "Start Kueue's controller again: its Deployment and its log say why it does not run."
+		}
 		if said, evidence := kueueWasEvicted(v); said != "" {
 			found.Message, found.Healthy = fmt.Sprintf("%s has room for Workload %s, which Kueue has put back: %s", v.Name(), v.Work.GetName(), said), false
 			found.Evidence = append(found.Evidence, evidence...)
@@ -154,4 +162,15 @@ func kueueCheckSays(v *queue.KueueView) string {
 		}
 	}
 	return "nobody says which"
+}
+
+// kueueDown is the Deployment of Kueue's controller where it has no pod; nil: it runs, or cannot be seen.
+func kueueDown(c *check.Case) *appsv1.Deployment {
+	i := slices.IndexFunc(c.Deployments, func(d *appsv1.Deployment) bool {
+		return d.Name == "kueue-controller-manager" && d.Status.AvailableReplicas == 0 && c.Now.Sub(d.CreationTimestamp.Time) > life.Patience
+	})
+	if i < 0 {
+		return nil
+	}
+	return c.Deployments[i]
 }

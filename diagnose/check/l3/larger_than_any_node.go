@@ -59,6 +59,7 @@ func largerThanAnyNode(c *check.Case) []check.Finding {
 			f.Message += fmt.Sprintf("; %s of that is the overhead of its runtime class", &extra)
 			f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.overhead[%q]", name), Value: extra.String()})
 		}
+		place.ToldRewritten(c, &f, name)
 		if l := place.GivenBy(c, name); l != nil {
 			f.Owner = check.Policy
 			f.Message += fmt.Sprintf("; the pod does not say how much it wants, and LimitRange %s gives it that", l.Name)

@@ -3,9 +3,12 @@ package l3
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
@@ -16,6 +19,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/internal/life"
 	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/diagnose/internal/podspec"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var limitRangeCheck = check.Check{
@@ -181,6 +185,61 @@ func (b *bounds) before(f *check.Finding, name corev1.ResourceName, crosses func
 			}
 		}
 	}
+	if e, ok := hadPods(b.c); ok && !b.c.Edited() {
+		f.Owner = check.Scheduler
+		f.Message += fmt.Sprintf("; pods of the same template of %s were let in before, so that the LimitRange has changed since", facts.RefTo(b.c.Owner()))
+		f.Evidence = append(f.Evidence, e)
+	}
+}
+
+// hadPods shows that pods of the template that the pod is to be made of have been let in: its maker says so of itself, after they are
+// gone.
+func hadPods(c *check.Case) (e facts.Evidence, ok bool) {
+	e.Object = facts.RefTo(c.Owner()).In()
+	switch m := c.Owner().(type) {
+	case *appsv1.ReplicaSet:
+		d, _ := c.Controller(m).(*appsv1.Deployment)
+		if d == nil {
+			break
+		}
+		for _, k := range d.Status.Conditions { // of the newest template, which it has rolled out
+			if k.Type == appsv1.DeploymentProgressing && k.Status == corev1.ConditionTrue && k.Reason == "NewReplicaSetAvailable" && strings.Contains(k.Message, `"`+m.Name+`"`) {
+				return facts.Evidence{Object: facts.RefTo(d).In(), Field: "status.conditions[Progressing]", Value: k.Reason + ": " + k.Message}, true
+			}
+		}
+	case *appsv1.StatefulSet:
+		if s := m.Status; s.ObservedGeneration == m.Generation && s.UpdateRevision != "" && s.CurrentRevision == s.UpdateRevision && hasHistory(c, m) {
+			e.Field, e.Value = "status.currentRevision", s.CurrentRevision
+			return e, true
+		}
+	case *batchv1.Job: // whose template does not change
+		if n := m.Status.Failed + m.Status.Succeeded; n > 0 {
+			e.Field, e.Value = "status", wording.Number(n, "pod")+" ended"
+			return e, true
+		}
+	}
+	r := facts.RefTo(c.Owner())
+	for _, x := range c.EventsNamed(r.Kind, r.Namespace, r.Name) {
+		if x.Reason == "SuccessfulCreate" && strings.Contains(strings.ToLower(x.Message), "pod") && x.InvolvedObject.UID == c.Owner().GetUID() {
+			if _, stateful := c.Owner().(*appsv1.StatefulSet); !stateful { // whose template may have changed since
+				return life.Shown(x), true
+			}
+		}
+	}
+	return e, false
+}
+
+// hasHistory says whether the StatefulSet has had pods: claims that it made for them outlive them.
+func hasHistory(c *check.Case, s *appsv1.StatefulSet) bool {
+	for i := range s.Spec.VolumeClaimTemplates {
+		if place.Named(c.PersistentVolumeClaims, s.Namespace, fmt.Sprintf("%s-%s-0", s.Spec.VolumeClaimTemplates[i].Name, s.Name)) != nil {
+			return true
+		}
+	}
+	r := facts.RefTo(s)
+	return slices.ContainsFunc(c.EventsNamed(r.Kind, r.Namespace, r.Name), func(x *corev1.Event) bool {
+		return x.Reason == "SuccessfulCreate" && strings.HasPrefix(x.Message, "create Pod ") && x.InvolvedObject.UID == s.UID
+	})
 }
 
 func (b *bounds) finding(field string, name corev1.ResourceName, value resource.Quantity, said string) check.Finding {

@@ -14,6 +14,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/gpustack"
 	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
+	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/kube/convert"
 )
 
@@ -40,7 +41,7 @@ func volumeElsewhere(c *check.Case) []check.Finding {
 			continue
 		}
 		if pv := place.VolumeNamed(c.Facts, v.Claim.Spec.VolumeName); pv != nil {
-			if lost := outOfReach(c, pv); len(lost) > 0 {
+			if lost := outOfReach(c, pv); len(lost) > 0 && !closedThere(c, pv) {
 				out = append(out, volumeApart(c, &v, pv, lost))
 			}
 		}
@@ -58,6 +59,22 @@ func outOfReach(c *check.Case, pv *corev1.PersistentVolume) []*corev1.Node {
 		}
 	}
 	return out
+}
+
+// closedThere says whether a node that reaches the volume would hold the pod but for its state, as a cordon: the volume is in the right
+// place, and whoever closed the node says why.
+func closedThere(c *check.Case, pv *corev1.PersistentVolume) bool {
+	for i := range c.Fit.Nodes {
+		n := &c.Fit.Nodes[i]
+		if n.Empty == 0 || len(n.ExcludedBy) > 0 || len(n.Short) > 0 || len(n.Removed) == 0 || !convert.Reaches(pv, n.Node) {
+			continue
+		}
+		if !slices.ContainsFunc(n.Removed, func(r why.Clause) bool { return r.Kind != why.ByCordon && r.Kind != why.ByTaint }) &&
+			!slices.ContainsFunc(n.Untolerated(), func(t corev1.Taint) bool { return place.KindOfTaint(c.Facts, t) != place.TaintOfState }) {
+			return true
+		}
+	}
+	return false
 }
 
 func volumeApart(c *check.Case, v *place.PodVolume, pv *corev1.PersistentVolume, lost []*corev1.Node) check.Finding {
@@ -83,6 +100,11 @@ func volumeApart(c *check.Case, v *place.PodVolume, pv *corev1.PersistentVolume,
 			{Object: facts.RefTo(pv).In(), Field: "spec.nodeAffinity", Value: key + "=" + strings.Join(values, ",")},
 		},
 		Probe: &edit.Edit{Side: edit.Cluster, Text: "move volume " + pv.Name, Set: []facts.Object{anywhere}},
+	}
+	if key == corev1.LabelHostname && there == 0 {
+		found.Message = fmt.Sprintf("volume %s of claim %s is on node %s, which there is not any more; %s, such as %s, would hold the pod", pv.Name, v.Name, strings.Join(values, ", "), wording.NodesInWords(len(lost)), lost[0].Name)
+		found.Advice = "Bring the node back, or make the claim anew: what is on a disk of the node is lost with it."
+		return found
 	}
 	if len(values) > 0 && unlabelled(lost, key) {
 		found.Message = fmt.Sprintf("volume %s can be reached from nodes with %s=%s; %s would hold the pod, such as %s, and %s not have the label %s at all",

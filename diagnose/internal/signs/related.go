@@ -24,6 +24,12 @@ import (
 // condition is a condition of an object as a sign.
 func condition(c *check.Case, o facts.Object, k facts.Condition) Sign {
 	s := whose(c, o, k.Type, k.Reason, k.Message)
+	if _, pod := o.(*corev1.Pod); pod && k.Type == string(corev1.PodResizePending) { // it runs, with what it had
+		s.Layer, s.Owner, s.Advice = check.L3, check.User, "Ask for what its node can give, or make the pod anew, so that it may go to another node."
+		if k.Reason == corev1.PodReasonDeferred {
+			s.Owner, s.Advice = check.Scheduler, "Wait until other work of the node ends, or ask for less."
+		}
+	}
 	s.Evidence = facts.Evidence{Object: facts.RefTo(o).In(), Field: k.Field, Value: strings.TrimSpace(fmt.Sprintf("%s %s: %s", k.Status, k.Reason, wording.Shortened(k.Message, 200))) + aged(c, k.Since)}
 	s.Since = k.Since
 	s.What = fmt.Sprintf("%s reports %s=%s%s%s", facts.RefTo(o), k.Type, k.Status, saying(k.Reason, k.Message), aged(c, k.Since))
@@ -578,5 +584,5 @@ func fleeting(c *check.Case, k facts.Condition) bool {
 	if !slices.ContainsFunc([]string{"available", "ready", "progressing", "running", "healthy", "rayclusterprovisioned", "headpodready"}, func(w string) bool { return strings.HasSuffix(name, w) }) {
 		return false
 	}
-	return c.State == facts.Starting || c.Waits() && c.Exists || c.State == facts.Running && (readyInTime(c) || c.Now.Sub(k.Since) < probes)
+	return c.State == facts.Starting || c.Waits() && c.Exists || life.Leaving(c) != nil || c.State == facts.Running && (readyInTime(c) || c.Now.Sub(k.Since) < probes)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/kube/dialect"
+	"github.com/berth-dev/berth/kube/dialect/clusterautoscaler"
 	"github.com/berth-dev/berth/kube/dialect/karpenter"
 )
 
@@ -153,6 +154,18 @@ func MakerDown(c *check.Case) (string, []facts.Evidence) {
 		}
 	}
 	return "", nil
+}
+
+// MayGrow says whether somebody could make a node that the pod can use, as far as can be told: a group of the cluster autoscaler of
+// which no node is known may be of any kind.
+func MayGrow(c *check.Case) bool {
+	if NewNodeWouldSuit(c) {
+		return true
+	}
+	return !c.Hypothetical() && slices.ContainsFunc(AutoscalerGroups(c.Facts), func(g *clusterautoscaler.Group) bool {
+		fit, _ := autoscalerFits(c, g)
+		return fit == autoscalerUnknown && g.Registered > 0 && !g.Full()
+	})
 }
 
 // MakerSilent says that a source could make a node for the pod, has had the time for it, and says nothing; "" otherwise.

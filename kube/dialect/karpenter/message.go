@@ -95,6 +95,9 @@ func (w *Message) Unmet(pool string) string {
 // and offerings. Newer releases add what was asked for.
 var noInstanceType = regexp.MustCompile(`no instance type [^;(,]*[^;(, ]`)
 
+// TooFewValues is how Karpenter says that fewer machines suit a pod than the pool's minValues wants (pkg/cloudprovider/types.go, 1.8).
+const TooFewValues = "minValues requirement is not met"
+
 // Phrases of Karpenter.
 var (
 	AtLimit      = []string{"exceed limits for nodepool", "node limits have been exhausted"}
