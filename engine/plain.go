@@ -58,6 +58,7 @@ func (y *cycle) stuck(g *cluster.Gang, t cluster.Turn) bool {
 		gates = shown.gates
 	}
 	if !y.queues(g, gates) && !(proved && y.hasRoomMade(g, t, gates)) {
+		gates = y.sparing(g, gates)
 		y.hope(g, t, gates)
 		if !y.sketch {
 			y.keepAnswer(g, t, gates, standing)

@@ -205,7 +205,7 @@ func (y *cycle) again(g *cluster.Gang, t cluster.Turn) bool {
 // block does what can be done for a gang that has no place: others end for it, or it is promised a start.
 func (y *cycle) block(g *cluster.Gang, t cluster.Turn, gates []why.Gate) {
 	if !y.queues(g, gates) && !y.hasRoomMade(g, t, gates) {
-		y.hope(g, t, gates)
+		y.hope(g, t, y.sparing(g, gates))
 	}
 }
 

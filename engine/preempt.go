@@ -96,6 +96,24 @@ func makingRoom(g *cluster.Gang) []why.Gate {
 	return []why.Gate{{Cause: why.MakingRoom, Need: int64(g.Tree.Need()), Certificate: -1}}
 }
 
+// sparing is the gates with what fair share kept others from being evicted for the gang, told at the first that is about places.
+func (y *cycle) sparing(g *cluster.Gang, gates []why.Gate) []why.Gate {
+	over, ok := y.preempt.OverShare(g)
+	i := slices.IndexFunc(gates, func(g why.Gate) bool {
+		switch g.Cause {
+		case why.ClusterFull, why.Fragmented, why.TopologyFragmented, why.Stranded, why.PodRules, why.SearchBudget:
+			return true
+		}
+		return false
+	})
+	if !ok || i < 0 {
+		return gates
+	}
+	gates = slices.Clone(gates) // others have the same
+	gates[i].Share = y.limits.Share(over.Queue.Name, over.Dim, over.Fair, over.With)
+	return gates
+}
+
 // curable says whether evicting somebody could open the gates.
 func (y *cycle) curable(gates []why.Gate) bool {
 	placed, places := false, false

@@ -76,6 +76,11 @@ func Meaning(c Cause) string {
 // plan or explanation that the gate is from. It has no capital and no full stop, so that callers may
 // compose it.
 func (g Gate) Sentence(certs []Certificate) string {
+	if g.Share != (Share{}) {
+		share := g.Share
+		g.Share = Share{}
+		return g.Sentence(certs) + "; " + share.Text()
+	}
 	if g.Certificate >= 0 && g.Certificate < len(certs) {
 		return certs[g.Certificate].sentence(g)
 	}
@@ -183,6 +188,12 @@ func (g Gate) about(sentence string) string {
 // hours writes seconds of a resource held as hours of it.
 func hours(resource string, seconds int64) string {
 	return fmt.Sprintf("%.1f %s-hours", float64(seconds)/3600, resource)
+}
+
+// Text is what the share keeps a workload from, as part of a sentence.
+func (s Share) Text() string {
+	number := func(v int64) string { return Gate{Resource: s.Resource, Milli: s.Milli}.Quantity(v) }
+	return fmt.Sprintf("nothing of a lower priority is evicted for it, as queue %s would have %s %s with it, and its fair share is %s", s.Queue, number(s.With), s.Resource, number(s.Fair))
 }
 
 // Quantity writes one of the gate's numbers.

@@ -87,9 +87,21 @@ type Gate struct {
 	Limit    int64  `json:"limit,omitempty"`    // of a queue
 	// Milli says that Need, Have and Limit are in thousandths of Resource: one of them is no whole number.
 	Milli bool `json:"milli,omitempty"`
+	// Share is set where work could be evicted for the workload, and is not because one of its queues would have more than its fair
+	// share with it.
+	Share Share `json:"share,omitzero"`
 	// Certificate is the index, in the plan's or explanation's list, of the certificate that proves this
 	// gate; -1 where the numbers above are all there is to say.
 	Certificate int `json:"certificate"`
+}
+
+// Share is the fair share of a queue that a workload would have it exceed.
+type Share struct {
+	Queue    string `json:"queue"`
+	Resource string `json:"resource"`
+	Fair     int64  `json:"fair"`            // the share
+	With     int64  `json:"with"`            // what the queue would have with the workload
+	Milli    bool   `json:"milli,omitempty"` // Fair and With are in thousandths of Resource
 }
 
 // Certificate proves that Need pods of one class fit nowhere, by counting. It claims per-node constraints

@@ -44,6 +44,11 @@ func clusterFull(c *check.Case) []check.Finding {
 		out.Message += "; nothing is evicted for it, as its preemptionPolicy is Never"
 		out.Evidence = append(out.Evidence, facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: "spec.preemptionPolicy", Value: string(corev1.PreemptNever)})
 	}
+	if s := sparedFor(f); s != (why.Share{}) {
+		out.Message += "; " + s.Text()
+		out.Evidence = append(out.Evidence, facts.Evidence{Object: "berthqueue/" + s.Queue, Field: "fair share of " + s.Resource, Value: why.Gate{Resource: s.Resource, Milli: s.Milli}.Quantity(s.Fair)})
+		out.Advice = "Wait until other work ends or other queues ask for less, give the queue a larger quota or weight, or add nodes: a higher priority does not help."
+	}
 	for _, n := range nodes[:min(len(nodes), 3)] {
 		out.Evidence = append(out.Evidence, freeEvidence(c, n)...)
 	}
@@ -72,6 +77,17 @@ func clusterFull(c *check.Case) []check.Finding {
 		r.told(c, &out)
 	}
 	return []check.Finding{out}
+}
+
+// sparedFor is the fair share for which the scheduler evicts nobody for the pod, where it has found whom it could; the zero value where
+// that is not why.
+func sparedFor(f *check.Fit) why.Share {
+	for _, g := range f.Gates {
+		if g.Share != (why.Share{}) {
+			return g.Share
+		}
+	}
+	return why.Share{}
 }
 
 // freeEvidence is what the node has too little free of; where one pod more would fit, what it has of the device.

@@ -72,6 +72,7 @@ type Cycle struct {
 	moved     bool           // work was looked for that could be moved for somebody
 
 	failures failures
+	over     map[*cluster.Gang]OverShare // those for whom victims were spared for a fair share
 }
 
 // Begin makes the preemption of a cycle in which nothing is decided yet.

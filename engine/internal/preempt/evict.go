@@ -52,6 +52,7 @@ func (y *Cycle) MakeRoom(g *cluster.Gang, t cluster.Turn) Outcome {
 		return y.awaits(g)
 	}
 	if alike && y.isHelpless(kind, g) {
+		y.noteSameShare(kind, g)
 		return y.awaits(g)
 	}
 	return y.pursue(c, kind)
@@ -97,6 +98,7 @@ func (y *Cycle) pursue(c *claim, kind claimKind) Outcome {
 	switch {
 	case !ok:
 		y.noteHelpless(kind, c.g)
+		y.noteShare(kind, c)
 		return y.awaits(c.g)
 	case len(found.victims)+len(found.lost) == 0 && len(found.old) > 0:
 		return y.awaits(c.g)
@@ -408,7 +410,14 @@ func (y *Cycle) takes(p *cluster.Pod) api.Resources {
 // or within their share with the gang, which has been placed: before that only the least that it could ask for was known.
 func (c *claim) withinRights() bool {
 	quota, share := c.reaches()
-	return c.within(quota, c.dims, c.y.m.Quota, c.charges) && c.within(share, c.sharedDims(), fairShare, c.charges)
+	if !c.within(quota, c.dims, c.y.m.Quota, c.charges) {
+		return false
+	}
+	q, dim := c.overdrawn(share, c.sharedDims(), fairShare, c.charges)
+	if q != nil {
+		c.over = OverShare{Queue: q, Dim: dim, With: q.Committed(dim), Fair: q.Fair.At(dim)}
+	}
+	return q == nil
 }
 
 // reaches is how far up the claimant's queues must be within quota, and within their share, for those that are lifted; -1:
@@ -431,14 +440,20 @@ func (c *claim) reaches() (quota, share int) {
 
 // within says whether the claimant's queues, as far up as that, hold no more than their part of the dims that are charged.
 func (c *claim) within(reach int, dims []int, part func(*cluster.Queue, int) int64, charged func(dim int) bool) bool {
+	q, _ := c.overdrawn(reach, dims, part, charged)
+	return q == nil
+}
+
+// overdrawn is the first of those queues that holds more than its part, and of what; nil: none.
+func (c *claim) overdrawn(reach int, dims []int, part func(*cluster.Queue, int) int64, charged func(dim int) bool) (*cluster.Queue, int) {
 	for x := c.q; x != nil && reach >= 0; x, reach = x.Parent, reach-1 {
 		for _, dim := range dims {
 			if x.Committed(dim) > part(x, dim) && charged(dim) {
-				return false
+				return x, dim
 			}
 		}
 	}
-	return true
+	return nil, 0
 }
 
 // charges says whether members that have allocations are charged for the resource.

@@ -41,6 +41,7 @@ type claim struct {
 	moving     bool       // its units are moved, not taken away
 	settling   bool       // it is asked whether the claimant may have the place
 	disruption disruption // of the units that are lifted
+	over       OverShare  // for which a place that was found was given up; the zero value: none was
 }
 
 // find lists the units that are legal to evict for the claim, in no order.

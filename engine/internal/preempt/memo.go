@@ -19,6 +19,45 @@ type failures struct {
 	at       uint64                         // Model.Standing
 	helpless map[claimKind]time.Duration    // claims that no eviction helps: the shortest stay of those that asked
 	alone    map[victimPool]quantity.Vector // the last that was asked for where nobody may be evicted
+	shares   map[claimKind]OverShare        // of the helpless, those whose queues would have more than their share
+}
+
+// OverShare is a queue that would have more than its fair share with the claimant.
+type OverShare struct {
+	Queue      *cluster.Queue
+	Dim        int
+	With, Fair int64
+}
+
+// OverShare says whether victims were found for the gang and spared, in this cycle, because a queue of its would then have more than
+// its fair share.
+func (y *Cycle) OverShare(g *cluster.Gang) (OverShare, bool) {
+	over, ok := y.over[g]
+	return over, ok
+}
+
+// noteShare notes whose fair share the claim, which has failed, would have exceeded, for all of its kind.
+func (y *Cycle) noteShare(k claimKind, c *claim) {
+	if c.over.Queue == nil {
+		return
+	}
+	if y.over == nil {
+		y.over = make(map[*cluster.Gang]OverShare)
+	}
+	y.over[c.g] = c.over
+	if f := y.failuresNow(); k.class != nil {
+		if f.shares == nil {
+			f.shares = make(map[claimKind]OverShare)
+		}
+		f.shares[k] = c.over
+	}
+}
+
+// noteSameShare notes for the gang what was noted of others of its kind.
+func (y *Cycle) noteSameShare(k claimKind, g *cluster.Gang) {
+	if over, ok := y.failuresNow().shares[k]; ok {
+		y.over[g] = over
+	}
 }
 
 // failuresNow returns the failures in the state that the model is in.

@@ -104,6 +104,12 @@ func (l *Limits) told(g why.Gate) why.Gate {
 	return g
 }
 
+// Share tells a fair share of a queue, and what the queue would have, in the units of the resource.
+func (l *Limits) Share(queue string, dim int, fair, with int64) why.Share {
+	g := l.told(why.Gate{Resource: l.m.Dims.Names[dim], Need: with, Limit: fair})
+	return why.Share{Queue: queue, Resource: g.Resource, Fair: g.Limit, With: g.Need, Milli: g.Milli}
+}
+
 // need is the least that the gang can ask for of a resource, as queues count it.
 func (a *asking) need(resource string) int64 {
 	base, model, apart := strings.Cut(resource, "@")
