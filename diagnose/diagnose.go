@@ -14,6 +14,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/engine/why"
 )
 
 // Diagnoser answers questions about one set of facts. It is for one goroutine.
@@ -213,8 +214,14 @@ func (j *judgement) add(found check.Finding) {
 }
 
 // free says whether nothing stands in the way of the target's pods.
-func (j *judgement) free() bool {
+func (j *judgement) free() bool { return j.freeBut("") }
+
+// freeBut says the same but for findings of one cause.
+func (j *judgement) freeBut(cause why.Cause) bool {
 	for _, f := range j.findings {
+		if f.Check.Cause == cause {
+			continue
+		}
 		if !f.Fit && !f.Healthy && !f.Last && !j.explained(f) {
 			return false
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/place"
+	"github.com/berth-dev/berth/engine/why"
 )
 
 // mostTrials bounds the edits that are tried for one target, and mostFixes those that are printed.
@@ -331,6 +332,9 @@ func (t *trial) fixes() []Fix {
 			out = append(out, t.fix(j, e))
 			have[e.Side]++
 		}
+	}
+	if f := t.first(); f != nil && t.binds[f] && f.Check.Cause == why.BehindTheHead && len(binding) == 1 {
+		out = append(out, t.headStarts()...)
 	}
 	for _, set := range [][]*check.Finding{binding, mends} { // what stands for a cause may do more than its edit
 		if len(out) == 0 && len(set) > 1 {

@@ -76,6 +76,9 @@ func clusterFull(c *check.Case) []check.Finding {
 	if r != nil {
 		r.told(c, &out)
 	}
+	if place.ByDaemonSet(c.Pod) {
+		out.Advice = "Give its pods a priority class with which they may evict others, or have other pods of the node ask for less: such a pod has one node alone."
+	}
 	return []check.Finding{out}
 }
 

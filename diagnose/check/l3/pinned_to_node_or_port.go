@@ -8,7 +8,10 @@ import (
 	"strconv"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
@@ -185,11 +188,21 @@ func portTaken(c *check.Case, f *check.Fit) *check.Finding {
 			}
 			nodes := taken[port]
 			slices.Sort(nodes)
-			return &check.Finding{
-				Fit: true, Edits: otherPort(c, at),
+			none, next := otherPort(c, at)
+			found := &check.Finding{
+				Fit: true, Probe: &next,
 				Message:  fmt.Sprintf("host port %d is taken on %s", at.port, wording.AtMost(3, nodes)),
 				Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.containers[%d].ports[%d].hostPort", at.container, at.index), Value: fmt.Sprint(at.port)}},
 			}
+			if !c.Pod.Spec.HostNetwork {
+				found.Edits = append(found.Edits, none)
+			}
+			if crowded(c) {
+				found.Advice = "Run no more of these pods than there are nodes for them: a node has each port once. Or do without the host port."
+			} else {
+				found.Edits = append(found.Edits, next)
+			}
+			return found
 		}
 	}
 	return nil
@@ -213,9 +226,9 @@ func hostPorts(c *check.Case) []hostPort {
 	return out
 }
 
-// otherPort asks for no port of the node, or for one that nobody has. Where the pod is on the node's own network, its
-// ports are the node's, and another one is all there is.
-func otherPort(c *check.Case, at hostPort) []edit.Edit {
+// otherPort asks for no port of the node, and for one that nobody has. Where the pod is on the node's own network, its ports are the
+// node's, and another one is all there is.
+func otherPort(c *check.Case, at hostPort) (none, e edit.Edit) {
 	path := edit.Pointer("spec", "containers", strconv.Itoa(at.container), "ports", strconv.Itoa(at.index))
 	used := make(map[int32]bool)
 	for _, p := range c.Pods {
@@ -229,14 +242,34 @@ func otherPort(c *check.Case, at hostPort) []edit.Edit {
 	for used[next] && next < 65535 {
 		next++
 	}
-	e := edit.Edit{Side: edit.Workload, Cost: edit.CostSmall, Text: fmt.Sprintf("use host port %d in place of %d", next, at.port), Ops: []edit.Op{{Op: "replace", Path: path + "/hostPort", Value: next}}}
+	e = edit.Edit{Side: edit.Workload, Cost: edit.CostSmall, Text: fmt.Sprintf("use host port %d in place of %d", next, at.port), Ops: []edit.Op{{Op: "replace", Path: path + "/hostPort", Value: next}}}
 	if c.Pod.Spec.HostNetwork {
 		e.Ops = append(e.Ops, edit.Op{Op: "replace", Path: path + "/containerPort", Value: next})
 		e.Assumes = "the program can be told to listen there"
-		return []edit.Edit{e}
 	}
-	none := edit.Edit{Side: edit.Workload, Cost: edit.CostSmall, Text: fmt.Sprintf("do not ask for host port %d: pods have addresses of their own", at.port), Ops: []edit.Op{{Op: "remove", Path: path + "/hostPort"}}}
-	return []edit.Edit{none, e}
+	none = edit.Edit{Side: edit.Workload, Cost: edit.CostSmall, Text: fmt.Sprintf("do not ask for host port %d: pods have addresses of their own", at.port), Ops: []edit.Op{{Op: "remove", Path: path + "/hostPort"}}}
+	return none, e
+}
+
+// crowded says whether the pods of one template are more than the nodes that could have them: all of them would ask for the next port
+// too, and a node has each port once.
+func crowded(c *check.Case) bool {
+	pods, nodes := 1, 0
+	switch m := c.Owner().(type) {
+	case *appsv1.ReplicaSet:
+		pods = int(ptr.Deref(m.Spec.Replicas, 1))
+	case *appsv1.StatefulSet:
+		pods = int(ptr.Deref(m.Spec.Replicas, 1))
+	case *batchv1.Job:
+		pods = int(ptr.Deref(m.Spec.Parallelism, 1))
+	}
+	for i := range c.Fit.Nodes {
+		n := &c.Fit.Nodes[i]
+		if n.Empty > 0 && len(n.ExcludedBy) == 0 && !slices.ContainsFunc(n.Removed, func(r why.Clause) bool { return r.Kind != why.ByPort }) {
+			nodes++
+		}
+	}
+	return pods > nodes
 }
 
 // pinnedAsSaid goes by the scheduler's words.

@@ -14,7 +14,6 @@ import (
 	"github.com/berth-dev/berth/diagnose/gpustack"
 	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
-	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/kube/convert"
 )
 
@@ -66,11 +65,7 @@ func outOfReach(c *check.Case, pv *corev1.PersistentVolume) []*corev1.Node {
 func closedThere(c *check.Case, pv *corev1.PersistentVolume) bool {
 	for i := range c.Fit.Nodes {
 		n := &c.Fit.Nodes[i]
-		if n.Empty == 0 || len(n.ExcludedBy) > 0 || len(n.Short) > 0 || len(n.Removed) == 0 || !convert.Reaches(pv, n.Node) {
-			continue
-		}
-		if !slices.ContainsFunc(n.Removed, func(r why.Clause) bool { return r.Kind != why.ByCordon && r.Kind != why.ByTaint }) &&
-			!slices.ContainsFunc(n.Untolerated(), func(t corev1.Taint) bool { return place.KindOfTaint(c.Facts, t) != place.TaintOfState }) {
+		if convert.Reaches(pv, n.Node) && place.ClosedByState(c, n) {
 			return true
 		}
 	}

@@ -67,6 +67,13 @@ func excludedNodes(c *check.Case, kind func(*corev1.Node) bool) []*check.NodeFit
 	return out
 }
 
+// ClosedByState says whether the node would hold the pod but for its state, as a cordon: who closed it says why, and may open it again.
+func ClosedByState(c *check.Case, n *check.NodeFit) bool {
+	return n.Empty > 0 && len(n.ExcludedBy) == 0 && len(n.Short) == 0 && len(n.Removed) > 0 &&
+		!slices.ContainsFunc(n.Removed, func(r why.Clause) bool { return r.Kind != why.ByCordon && r.Kind != why.ByTaint }) &&
+		!slices.ContainsFunc(n.Untolerated(), func(t corev1.Taint) bool { return KindOfTaint(c.Facts, t) != TaintOfState })
+}
+
 // Matters says whether the pod could go to the node if it were sound: it matches, and there is room for one.
 func Matters(c *check.Case, n *check.NodeFit) bool {
 	if gpustack.WantsGPU(c.Pod) && gpustack.NodeNamed(c.Facts, n.Name) == nil || len(n.ExcludedBy) > 0 {

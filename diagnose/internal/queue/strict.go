@@ -34,7 +34,7 @@ func BerthBehind(c *check.Case) []check.Finding {
 	if !strictly(q) {
 		return found
 	}
-	head, gone := headOf(c)
+	head, gone := HeadOf(c)
 	if gone {
 		return nil
 	}
@@ -85,9 +85,9 @@ func strictly(q *unstructured.Unstructured) bool {
 	return dialect.Text(q.Object, "spec", "queueingStrategy") == string(v1alpha1.StrictFIFO)
 }
 
-// headOf is the workload that the pod waits behind, as the scheduler names it; nil: it is not seen. gone is of one that an edit took out
+// HeadOf is the workload that the pod waits behind, as the scheduler names it; nil: it is not seen. gone is of one that an edit took out
 // of the queue.
-func headOf(c *check.Case) (head facts.Object, gone bool) {
+func HeadOf(c *check.Case) (head facts.Object, gone bool) {
 	name := ""
 	if g, ok := GateOf(c, why.BehindTheHead); ok {
 		name = g.Object
