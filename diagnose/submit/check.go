@@ -1,15 +1,19 @@
 package submit
 
 import (
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/diagnose"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/diagnose/submit/rule"
 	"github.com/berth-dev/berth/diagnose/submit/workload"
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/cluster"
 )
 
 // Item is one manifest.
@@ -83,6 +87,7 @@ func Check(w World, namespace string, items []Item) Report {
 	r := Report{APIVersion: diagnose.APIVersion, Kind: Kind, At: w.Facts.At, Against: w.Against, Assumes: w.Assumes, Unseen: slices.Clone(w.Facts.Unseen), Workloads: []Workload{}}
 	objects := c.read(namespace, items)
 	c.now = with(w.Facts, objects)
+	c.openBroken()
 	c.full = c.planner(c.now)
 	c.place()
 	for _, s := range c.subs {
@@ -107,6 +112,38 @@ func Check(w World, namespace string, items []Item) Report {
 		r.Assumes = append(r.Assumes, "nodes, or the pods on them, could not be read: nothing was planned, and only the objects themselves were looked at")
 	}
 	return r
+}
+
+// openBroken opens nodes with GPUs that DCGM shows to be broken and that are still advertised, where other schedulers than Berth look for
+// a place for all of the pods: those do not heed it, and the kubelet may give the work a broken GPU.
+func (c *checker) openBroken() {
+	ours := c.world.Model.For
+	if ours == nil {
+		ours = []string{cluster.DefaultName}
+	}
+	others := ""
+	for _, s := range c.subs {
+		for _, p := range s.pods {
+			if slices.Contains(ours, p.Spec.SchedulerName) {
+				return
+			}
+			others = p.Spec.SchedulerName
+		}
+	}
+	var names []string
+	for i, n := range c.now.Nodes {
+		if others == "" || len(v1alpha1.OfferedUnhealthy(n)) == 0 {
+			continue
+		}
+		open := n.DeepCopy()
+		delete(open.Annotations, v1alpha1.KeyUnhealthyGPUs)
+		c.now.Nodes[i] = open
+		names = append(names, n.Name)
+	}
+	if len(names) > 0 {
+		slices.Sort(names)
+		c.assumes = append(c.assumes, fmt.Sprintf("scheduler %s does not look at GPUs that DCGM shows to be broken, and may give the work one of node %s", others, wording.AtMost(3, names)))
+	}
 }
 
 func newChecker(w World) *checker {
