@@ -26,3 +26,23 @@ func TestServedBy(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// A kube-scheduler that runs as static pods with a configuration file may have profiles of any name, however many hosts it runs on.
+func TestAStaticSchedulerMayHaveProfiles(t *testing.T) {
+	for _, c := range []struct {
+		flag string
+		want facts.SchedulerState
+	}{{"--config=/etc/kubernetes/sched.yaml", facts.SchedulerUnclear}, {"--leader-elect=true", facts.SchedulerAbsent}} {
+		f := &facts.Facts{}
+		for _, host := range []string{"cp-0", "cp-1"} {
+			f.Pods = append(f.Pods, &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-scheduler-" + host, OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: host}}},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "kube-scheduler", Image: "registry.k8s.io/kube-scheduler:v1.35.0", Command: []string{"kube-scheduler", c.flag}}}},
+				Status:     corev1.PodStatus{Phase: corev1.PodRunning},
+			})
+		}
+		if got, _, _ := f.Scheduler("bin-packing"); got != c.want {
+			t.Errorf("with %s scheduler bin-packing is %s, want %s", c.flag, got, c.want)
+		}
+	}
+}

@@ -57,7 +57,7 @@ func (f *Facts) findRunners() (out []runner) {
 	same := make(map[string]bool) // a control plane of several hosts runs each of its parts several times
 	for _, p := range f.Pods {
 		t := &corev1.PodTemplateSpec{ObjectMeta: p.ObjectMeta, Spec: p.Spec}
-		if bare := p.Annotations[corev1.MirrorPodAnnotationKey] != "" || len(p.OwnerReferences) == 0; !bare || Ended(p) || len(schedulerNames(t)) == 0 && !configured(t) {
+		if bare := len(p.OwnerReferences) == 0 || p.OwnerReferences[0].Kind == "Node"; !bare || Ended(p) || len(schedulerNames(t)) == 0 && !configured(t) {
 			continue
 		}
 		ready := int32(0)

@@ -3,7 +3,6 @@ package place
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -64,8 +63,8 @@ func ofEarlier(m facts.Object, p *corev1.Pod) bool {
 // rewriter is who says on the pod that it changed it, as the admission controller of the VerticalPodAutoscaler does
 // (ResourceUpdatesAnnotation in its resource_updates.go).
 func rewriter(p *corev1.Pod) string {
-	if said := p.Annotations["vpaUpdates"]; said != "" {
-		return " (" + strings.TrimSuffix(said, ".") + ")"
+	if _, said := p.Annotations["vpaUpdates"]; said {
+		return ", as its annotation vpaUpdates says"
 	}
 	return ""
 }
