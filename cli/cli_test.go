@@ -57,6 +57,7 @@ func TestBadInputIsOneClearLine(t *testing.T) {
 		{"up --api-port 70000", exitUsage, "--api-port 70000"},
 		{"up --default-scheduler kai", exitUsage, `--default-scheduler "kai": choose stock`},
 		{"up --gang-grace -1s", exitUsage, "--gang-grace -1s: give a time above 0"},
+		{"up --device-binding-timeout 0s", exitUsage, "--device-binding-timeout 0s: give a time above 0"},
 		{"up --policy lottery", exitUsage, `--policy "lottery": choose default, timeshare, fifo or strict`},
 		{"up --backfill-heads 0", exitUsage, `--backfill-heads "0": give a number from 1, or all`},
 		{"up --gpu-rate H100", exitUsage, `--gpu-rate "H100": write MODEL=UNITS`},

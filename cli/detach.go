@@ -150,7 +150,7 @@ func lastWords(path string) string {
 func (o *upOptions) childArgs() []string {
 	args := []string{
 		"up", "--name", o.name, "--speed", fmt.Sprint(o.speed), "--api-port", fmt.Sprint(o.apiPort), "--default-scheduler", o.defaultScheduler,
-		"--gang-grace", o.gangGrace.String(),
+		"--gang-grace", o.gangGrace.String(), "--device-binding-timeout", o.deviceTimeout.String(),
 	}
 	args = append(args, o.policy.args()...)
 	if len(o.dialects) > 0 {

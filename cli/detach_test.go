@@ -10,8 +10,8 @@ import (
 )
 
 func TestADetachedChildGetsWhatTheParentWasAsked(t *testing.T) {
-	o := &upOptions{name: "n", speed: 60, apiPort: 7000, defaultScheduler: "berth", gangGrace: time.Minute, policy: policyFlags{policy: "strict", heads: "4", overtake: time.Hour, moves: "on", packing: "priced", rates: []string{"H100=2"}}, dialects: []string{"kai"}, fleet: "lab", data: "/d", ephemeral: true, cold: true, merge: true}
-	if got, want := strings.Join(o.childArgs(), " "), "up --name n --speed 60 --api-port 7000 --default-scheduler berth --gang-grace 1m0s --policy strict --gpu-rate H100=2 --dialect kai --data /d --ephemeral --cold --merge-kubeconfig"; got != want {
+	o := &upOptions{name: "n", speed: 60, apiPort: 7000, defaultScheduler: "berth", gangGrace: time.Minute, deviceTimeout: time.Hour, policy: policyFlags{policy: "strict", heads: "4", overtake: time.Hour, moves: "on", packing: "priced", rates: []string{"H100=2"}}, dialects: []string{"kai"}, fleet: "lab", data: "/d", ephemeral: true, cold: true, merge: true}
+	if got, want := strings.Join(o.childArgs(), " "), "up --name n --speed 60 --api-port 7000 --default-scheduler berth --gang-grace 1m0s --device-binding-timeout 1h0m0s --policy strict --gpu-rate H100=2 --dialect kai --data /d --ephemeral --cold --merge-kubeconfig"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	o.fleetGiven = true

@@ -73,7 +73,7 @@ func (s *session) startScheduler(ctx context.Context) error {
 		}
 		defer page.Close()
 		return scheduler.Run(ctx, scheduler.Options{
-			Config: cfg, Engine: config, For: pods, Dialects: s.dialects, Identity: inProcess, GangGrace: s.gangGrace, Log: log,
+			Config: cfg, Engine: config, For: pods, Dialects: s.dialects, Identity: inProcess, GangGrace: s.gangGrace, DeviceBindingTimeout: s.deviceTimeout, Log: log,
 			GPUMetrics: scheduler.GPUMetrics{Fleet: true},
 			Answers:    answers, Page: page, Decisions: record.Options{Dir: s.dir.Decisions(), Berth: Version}, Observer: seen, Asked: asked,
 		})

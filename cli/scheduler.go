@@ -36,6 +36,7 @@ type schedulerOptions struct {
 	pods          []string
 	levels        []string
 	gangGrace     time.Duration
+	deviceTimeout time.Duration
 	policy        policyFlags
 	elect, shadow bool
 	listen        string
@@ -81,6 +82,7 @@ given goes before the file. docs/install.md has its fields.`,
 	f.StringSliceVar(&o.pods, "for", nil, "schedulerNames of the pods it schedules (default: its own name)")
 	f.StringSliceVar(&o.levels, "level", nil, "a topology level as NAME=LABEL, widest first (default: "+describeLevels(scheduler.DefaultLevels())+")")
 	gangGraceFlag(cmd, &o.gangGrace)
+	deviceTimeoutFlag(cmd, &o.deviceTimeout)
 	o.policy.flags(cmd)
 	f.BoolVar(&o.elect, "leader-elect", true, "take part in the election of a leader")
 	f.StringVar(&o.listen, "listen", "", "address on which it answers who waits for what, and whether it is well, such as :10259 (default: none)")
@@ -102,6 +104,17 @@ func gangGraceFlag(cmd *cobra.Command, d *time.Duration) {
 func checkGangGrace(d time.Duration) error {
 	if d <= 0 {
 		return fmt.Errorf("--gang-grace %s: give a time above 0, such as 5m", d)
+	}
+	return nil
+}
+
+func deviceTimeoutFlag(cmd *cobra.Command, d *time.Duration) {
+	cmd.Flags().DurationVar(d, "device-binding-timeout", scheduler.DefaultDeviceBindingTimeout, "how long drivers may take to attach devices with binding conditions before others are looked for")
+}
+
+func checkDeviceTimeout(d time.Duration) error {
+	if d <= 0 {
+		return fmt.Errorf("--device-binding-timeout %s: give a time above 0, such as 10m", d)
 	}
 	return nil
 }
@@ -202,6 +215,9 @@ func (o *schedulerOptions) options() (scheduler.Options, error) {
 	if err := checkGangGrace(o.gangGrace); err != nil {
 		return scheduler.Options{}, err
 	}
+	if err := checkDeviceTimeout(o.deviceTimeout); err != nil {
+		return scheduler.Options{}, err
+	}
 	config, err := o.policy.config(engine.Config{Levels: list})
 	if err != nil {
 		return scheduler.Options{}, err
@@ -229,7 +245,7 @@ func (o *schedulerOptions) options() (scheduler.Options, error) {
 		pods = []string{o.schedulerName}
 	}
 	out := scheduler.Options{
-		Name: o.schedulerName, For: pods, Engine: config, GangGrace: o.gangGrace, Shadow: o.shadow, GPUMetrics: measured,
+		Name: o.schedulerName, For: pods, Engine: config, GangGrace: o.gangGrace, DeviceBindingTimeout: o.deviceTimeout, Shadow: o.shadow, GPUMetrics: measured,
 		Decisions: record.Options{Dir: o.record, Berth: Version}, Log: slog.New(slog.NewTextHandler(o.streams.Err, nil)),
 	}
 	if o.traces != "" {

@@ -37,6 +37,7 @@ type schedulerConfig struct {
 	For           []string            `json:"schedulerNames"` // --for
 	Levels        []engine.Level      `json:"levels"`         // --level
 	GangGrace     *metav1.Duration    `json:"gangGrace"`
+	DeviceTimeout *metav1.Duration    `json:"deviceBindingTimeout"`
 	Policy        *string             `json:"policy"`
 	BackfillHeads *intstr.IntOrString `json:"backfillHeads"`
 	OvertakeFor   *metav1.Duration    `json:"overtakeFor"`
@@ -119,6 +120,7 @@ func (c *schedulerConfig) flags() map[string][]string {
 	text("gpu-metrics-ca-file", c.MetricsCA)
 	text("otlp-endpoint", c.OTLPEndpoint)
 	span("gang-grace", c.GangGrace)
+	span("device-binding-timeout", c.DeviceTimeout)
 	span("overtake-for", c.OvertakeFor)
 	span("half-life", c.HalfLife)
 	span("min-run-time", c.MinRunTime)

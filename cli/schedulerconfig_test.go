@@ -121,7 +121,7 @@ func TestProvisioningRequests(t *testing.T) {
 // Every flag that says how to schedule has a field: one that is forgotten could not be in the file.
 func TestEveryFlagHasAField(t *testing.T) {
 	_, c, err := readConfig(configFile(t, `{apiVersion: berth.dev/v1alpha1, kind: SchedulerConfiguration,
-schedulerName: a, schedulerNames: [a], levels: [{name: a, label: a}], gangGrace: 1s, policy: a, backfillHeads: 1, overtakeFor: 1s,
+schedulerName: a, schedulerNames: [a], levels: [{name: a, label: a}], gangGrace: 1s, deviceBindingTimeout: 1s, policy: a, backfillHeads: 1, overtakeFor: 1s,
 halfLife: 1s, minRunTime: 1s, gpuRates: {a: 1}, moves: 1, packing: a, leaderElect: true, listen: a, record: a, gpuMetrics: a, otlpEndpoint: a, gpuMetricsTokenFile: a, gpuMetricsCAFile: a, provisioningRequests: a, shadow: true}`))
 	if err != nil {
 		t.Fatal(err)

@@ -41,6 +41,7 @@ type upOptions struct {
 	defaultScheduler  string // who schedules pods that name no scheduler
 	dialects          []string
 	gangGrace         time.Duration
+	deviceTimeout     time.Duration
 	policy            policyFlags
 	provisioner       string   // which provisioner is played; "": none, Berth launches machines itself
 	requests          string   // class of ProvisioningRequests that Berth writes; none: it writes none
@@ -118,6 +119,7 @@ that cluster's fleet: pools that it does not have are removed with their nodes.`
 	f.StringVar(&o.defaultScheduler, "default-scheduler", stockScheduler, "who schedules pods that name no scheduler: stock or berth")
 	f.StringSliceVar(&o.dialects, "dialect", nil, "serve the kinds of another scheduler and schedule its pods: "+strings.Join(all.Names(), ", "))
 	gangGraceFlag(cmd, &o.gangGrace)
+	deviceTimeoutFlag(cmd, &o.deviceTimeout)
 	o.policy.flags(cmd)
 	f.StringVar(&o.provisioner, "provision", "", "play a node provisioner for pools with launch, in Berth's place: "+strings.Join(provisioner.Kinds(), " or ")+"; see docs/provisioners.md")
 	f.StringVar(&o.requests, "provisioning-requests", "none", "with --provision autoscaler: ask it for the nodes of each gang at once: check-capacity, best-effort-atomic or none")
@@ -187,6 +189,9 @@ func (o *upOptions) check() error {
 		return errors.New("--provisioning-requests: nobody answers them without --provision autoscaler")
 	}
 	if err := checkGangGrace(o.gangGrace); err != nil {
+		return err
+	}
+	if err := checkDeviceTimeout(o.deviceTimeout); err != nil {
 		return err
 	}
 	if _, err := o.policy.config(engine.Config{}); err != nil {

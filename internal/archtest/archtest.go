@@ -90,7 +90,7 @@ var Rules = map[string]Rule{
 	"diagnose/check/l2": {Ring: Pure, Imports: []string{
 		"api/v1alpha1", "diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/life",
 		"diagnose/internal/place", "diagnose/internal/podspec", "diagnose/internal/queue", "diagnose/internal/supply",
-		"diagnose/internal/wording", "engine/why", "kube/dialect", "kube/dialect/clusterautoscaler", "kube/dialect/karpenter",
+		"diagnose/internal/wording", "engine/why", "kube/convert", "kube/dialect", "kube/dialect/clusterautoscaler", "kube/dialect/karpenter", "kube/report",
 	}, Objects: true},
 	"diagnose/check/l3": {Ring: Pure, Imports: []string{
 		"api/v1alpha1", "diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/life", "diagnose/internal/place",

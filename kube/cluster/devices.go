@@ -902,7 +902,7 @@ func (f *Feed) wantDevices(r *Reservation, at engine.Placement) {
 			continue
 		}
 		if resourceclaim.IsReservedForPod(m.pod, c, true) {
-			if convert.Attached(c) != (convert.Attachment{}) {
+			if convert.Attached(c) != nil {
 				w.Attaching = append(w.Attaching, named.Key)
 			}
 			continue

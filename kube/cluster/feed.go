@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"sync"
@@ -23,6 +24,8 @@ type Feed struct {
 	opts   convert.Options
 	listen Listener
 	out    *output
+	// attachFor is how long devices may take to be attached.
+	attachFor time.Duration
 
 	mu         sync.Mutex
 	nodes      *nodes
@@ -50,7 +53,7 @@ type Feed struct {
 	whatIf     *whatIf // of a Model; nil: this is the live scheduler's
 }
 
-// Options configure a Feed. All of it but Levels is required.
+// Options configure a Feed. All of it but Levels and AttachFor is required.
 type Options struct {
 	Convert  convert.Options
 	Levels   []engine.Level // of the topology
@@ -58,6 +61,8 @@ type Options struct {
 	Listener Listener
 	// Selects evaluates selectors of devices; nil: pods with resource claims wait as unsupported.
 	Selects Selects
+	// AttachFor is how long devices may take to be attached; 0: AttachFor.
+	AttachFor time.Duration
 	// Now is the clock: the feed has no other.
 	Now func() time.Time
 }
@@ -94,6 +99,7 @@ type Listener interface {
 func New(o Options) *Feed {
 	f := &Feed{opts: o.Convert, listen: o.Listener, out: &output{sink: o.Sink}, nodes: newNodes(), members: newMembers(), owners: newOwners(o.Now), admissions: newAdmissions()}
 	f.timers.now = o.Now
+	f.attachFor = cmp.Or(o.AttachFor, AttachFor)
 	f.foreign = newForeign()
 	f.tiers = &tiers{levels: o.Levels}
 	f.made = newMade()

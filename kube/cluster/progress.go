@@ -15,6 +15,7 @@ import (
 type Failure struct {
 	Reason string
 	Blamed []Want
+	Device *Attaching // that could not be attached; nil: it is something else
 }
 
 // Progress returns the wants whose claims have no volume yet, or why the start cannot be bound.

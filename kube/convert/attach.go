@@ -1,46 +1,73 @@
 package convert
 
 import (
-	"fmt"
+	"strings"
 
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Attachment is how far the devices of a claim are that must be attached to the node, or made ready some other way, before a pod that has
-// them is bound: those whose driver named binding conditions. It is as upstream's isClaimReadyForBinding decides (k8s.io/kubernetes v1.37.1,
+// Attachment is a device of a claim that must be attached to the node, or made ready some other way, before a pod that has it is bound, and is
+// not: one whose driver named binding conditions. It is as upstream's isClaimReadyForBinding decides (k8s.io/kubernetes v1.37.1,
 // pkg/scheduler/framework/plugins/dynamicresources).
 type Attachment struct {
-	Pending string // a device and the condition that it lacks; "": none
-	Failed  string // what its driver says went wrong; "": nothing
+	Device    string // driver/pool/device
+	Condition string // that its driver has not set yet; where it failed, the failure condition that its driver has set
+	Failed    bool
+	Says      string // the driver's words, in that condition; "": none
 }
 
-// Attached looks at the devices of the claim, which has some.
-func Attached(c *resourcev1.ResourceClaim) (out Attachment) {
+// Attached is the first device of the claim that is not attached, one whose driver says that it failed before others; nil: there is none.
+func Attached(c *resourcev1.ResourceClaim) (lacking *Attachment) {
 	if c.Status.Allocation == nil {
-		return Attachment{}
+		return nil
 	}
 	for i := range c.Status.Allocation.Devices.Results {
 		r := &c.Status.Allocation.Devices.Results[i]
-		if len(r.BindingConditions) == 0 {
-			continue
-		}
-		status := statusOf(c, r)
-		if status == nil {
-			return Attachment{Pending: r.Device + ": " + r.BindingConditions[0]}
-		}
-		for _, name := range r.BindingFailureConditions {
-			if is := meta.FindStatusCondition(status.Conditions, name); is != nil && is.Status == "True" {
-				return Attachment{Failed: clipped(fmt.Sprintf("device %s: %s (%s): %s", r.Device, name, is.Reason, is.Message), MaxQuoteBytes)}
-			}
-		}
-		for _, name := range r.BindingConditions {
-			if !meta.IsStatusConditionTrue(status.Conditions, name) {
-				return Attachment{Pending: r.Device + ": " + name}
-			}
+		a := attachmentOf(r, statusOf(c, r))
+		switch {
+		case a == nil:
+		case a.Failed:
+			return a
+		case lacking == nil:
+			lacking = a
 		}
 	}
-	return Attachment{}
+	return lacking
+}
+
+// attachmentOf is what an allocated device lacks, of which its driver says that, nil for nothing yet.
+func attachmentOf(r *resourcev1.DeviceRequestAllocationResult, status *resourcev1.AllocatedDeviceStatus) *Attachment {
+	if len(r.BindingConditions) == 0 {
+		return nil
+	}
+	out := &Attachment{Device: r.Driver + "/" + r.Pool + "/" + r.Device}
+	var told []metav1.Condition
+	if status != nil {
+		told = status.Conditions
+	}
+	for _, name := range r.BindingFailureConditions {
+		if meta.IsStatusConditionTrue(told, name) {
+			out.Condition, out.Failed, out.Says = name, true, wordsOf(meta.FindStatusCondition(told, name))
+			return out
+		}
+	}
+	for _, name := range r.BindingConditions {
+		if !meta.IsStatusConditionTrue(told, name) {
+			out.Condition, out.Says = name, wordsOf(meta.FindStatusCondition(told, name))
+			return out
+		}
+	}
+	return nil
+}
+
+// wordsOf is what a driver says in a condition, which may be missing.
+func wordsOf(c *metav1.Condition) string {
+	if c == nil {
+		return ""
+	}
+	return clipped(strings.Trim(c.Reason+": "+c.Message, ": "), MaxQuoteBytes)
 }
 
 // statusOf is what the driver says of an allocated device; nil: nothing yet.

@@ -19,7 +19,7 @@ import (
 // the annotation berth.dev/cause of events about them, as JSON. The sentence beside it, in the condition PodScheduled or the event's
 // note, says the same. It holds while PodScheduled is False: of a pod that has a node it is what the pod waited for last.
 //
-// Version 2, 2026-11-16: lacks, refusals, binding. Version 1, 2026-11-16. Fields are added, never renamed; who reads
+// Version 3, 2026-11-18: device. Version 2, 2026-11-16: lacks, refusals, binding. Version 1, 2026-11-16. Fields are added, never renamed; who reads
 // passes over those that it does not know.
 type Pending struct {
 	Cause   why.Cause   `json:"cause"`
@@ -32,6 +32,8 @@ type Pending struct {
 	Refusals []string `json:"refusals,omitempty"`
 	// Binding is of a pod that has a place and is not bound to it.
 	Binding *Binding `json:"binding,omitempty"`
+	// Device is of a pod that has a place, and one of whose devices is not attached to it.
+	Device *Device `json:"device,omitempty"`
 }
 
 // Gate is one thing that stands between a workload and its start, with its numbers: those of a why.Gate, without the
@@ -48,11 +50,12 @@ type Gate struct {
 	Lacks []why.Lack `json:"lacks,omitempty"`
 }
 
-// ClaimsNotReady is the cause of a pod that the engine does not know because its claims are not there, and BindingFailed
-// of one that has a place and could not be bound.
+// ClaimsNotReady is the cause of a pod that the engine does not know because its claims are not there, BindingFailed of one that has a
+// place and could not be bound, and DeviceNotAttached of one that has a place and a device which is not attached to it.
 const (
-	ClaimsNotReady why.Cause = "claims-not-ready"
-	BindingFailed  why.Cause = "binding-failed"
+	ClaimsNotReady    why.Cause = "claims-not-ready"
+	BindingFailed     why.Cause = "binding-failed"
+	DeviceNotAttached why.Cause = "device-not-attached"
 )
 
 // maxGates is how many gates are written down.

@@ -21,6 +21,11 @@ const maxError = 4 << 10
 
 // wait writes the condition of a pod that waits, and the event.
 func (r *reporter) wait(p *corev1.Pod, said pending) {
+	r.tellPod(p, said, corev1.EventTypeWarning, "FailedScheduling")
+}
+
+// tellPod writes the condition of a pod that waits, and an event.
+func (r *reporter) tellPod(p *corev1.Pod, said pending, kind, event string) {
 	key := p.Namespace + "/" + p.Name
 	r.later(p, func(ctx context.Context) {
 		err := r.gate.again(ctx, p.Namespace, func(ctx context.Context) error { return r.patchPod(ctx, key, p.UID, said) })
@@ -34,7 +39,7 @@ func (r *reporter) wait(p *corev1.Pod, said pending) {
 			}
 		}
 		if r.waits(key, p.UID) != nil {
-			r.post(ctx, r.event(p, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", said.text, said.cause.Text(), false))
+			r.post(ctx, r.event(p, kind, event, "Scheduling", said.text, said.cause.Text(), false))
 		}
 	})
 }

@@ -22,6 +22,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/berth-dev/berth/kube/cluster"
+	"github.com/berth-dev/berth/kube/report"
 )
 
 var resourceClaims = schema.GroupVersionResource{Group: "resource.k8s.io", Version: "v1", Resource: "resourceclaims"}
@@ -542,6 +545,20 @@ func (w *world) drives(claim, condition string) {
 	w.rest()
 }
 
+// wantAttaching looks whether the pod says which device it waits for, since when and until when, in words and as data.
+func wantAttaching(t *testing.T, w *world, name string, state report.DeviceState) report.Device {
+	t.Helper()
+	got, ok := report.PendingOf(w.pod(name))
+	if !ok || got.Cause != report.DeviceNotAttached || got.Device == nil {
+		t.Fatalf("pod %s says %s %q", name, w.condition(name), w.message(name))
+	}
+	d := *got.Device
+	if d.State != state || !strings.HasSuffix(d.Device, "/gpu-0") || d.Until.Sub(d.Since) != cluster.AttachFor || w.message(name) != d.Sentence() {
+		t.Errorf("pod %s says %+v", name, d)
+	}
+	return d
+}
+
 // A device that must be attached first is allocated and reserved, and its pod is bound when its driver says so, however many plans that takes.
 func TestDevicesAreAttachedBeforeBindings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -552,7 +569,11 @@ func TestDevicesAreAttachedBeforeBindings(t *testing.T) {
 			if got := w.held("one"); got != "n1/gpu-0 for a" {
 				t.Fatal(got)
 			}
+			wantAttaching(t, w, "a", report.DeviceAttaching)
 			time.Sleep(time.Minute)
+		}
+		if events := w.said("a"); len(events) != 1 || !strings.HasPrefix(events[0], "DeviceNotAttached: has its place") {
+			t.Errorf("it is said once, and not as a failure: %q", events)
 		}
 		w.drives("one", "attached")
 		wantAt(t, w, []string{"n1"}, "a")
@@ -567,6 +588,12 @@ func TestDevicesThatCannotBeAttached(t *testing.T) {
 		w.rest()
 		first := w.held("one")
 		w.drives("one", "failed")
+		if d := wantAttaching(t, w, "a", report.DeviceAttaching); strings.HasPrefix(first, d.Node) {
+			t.Errorf("it waits for %+v, after %s failed", d, first)
+		}
+		if events := w.said("a"); len(events) < 2 || !strings.HasPrefix(events[1], "FailedScheduling: ") || !strings.Contains(events[1], "its driver set condition failed (Told)") {
+			t.Errorf("what failed is said: %q", events)
+		}
 		time.Sleep(time.Second)
 		w.rest()
 		if second := w.held("one"); second == first || second == "nothing" {
@@ -589,6 +616,9 @@ func TestDevicesThatAreNeverAttached(t *testing.T) {
 		for range 15 {
 			time.Sleep(time.Minute)
 			if a := w.resourceClaim("one").Status.Allocation; a == nil || !a.AllocationTimestamp.Equal(began) {
+				if events := w.said("a"); len(events) < 2 || !strings.HasPrefix(events[1], "FailedScheduling: device binding timeout: ") {
+					t.Errorf("that it took too long is said: %q", events)
+				}
 				return
 			}
 		}

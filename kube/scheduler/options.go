@@ -29,6 +29,9 @@ const DefaultName = cluster.DefaultName
 // DefaultLevels are the topology that a fleet's pools describe, widest first.
 func DefaultLevels() []engine.Level { return cluster.DefaultLevels() }
 
+// DefaultDeviceBindingTimeout is how long drivers may take to attach devices.
+const DefaultDeviceBindingTimeout = cluster.AttachFor
+
 // Options configure Run. Config is required.
 type Options struct {
 	// Config reaches the API server. Rate limits in it are ignored: the scheduler bounds its own
@@ -43,6 +46,8 @@ type Options struct {
 	// GangGrace is how long a gang may run under its minimum, while it is being repaired, before its members
 	// are released; 0: five minutes.
 	GangGrace time.Duration
+	// DeviceBindingTimeout is how long drivers may take to attach devices that have binding conditions; 0: DefaultDeviceBindingTimeout.
+	DeviceBindingTimeout time.Duration
 	// Identity takes part in leader election under this name; "": there is no other scheduler of this name.
 	Identity string
 	// Shadow decides and writes nothing but Decisions.

@@ -111,26 +111,31 @@ func (v *preparer) prepare(ctx, sending context.Context, p *preparation) {
 // attach waits until the devices of every claim are attached to their nodes, where their drivers ask for that. It is false where they are not
 // by the time that ctx ends.
 func (v *preparer) attach(ctx context.Context, p *preparation) (bool, *cluster.Failure) {
-	told := ""
+	told := cluster.Attaching{}
 	for {
-		pending, failed := v.s.feed.Attaching(p.Reservation)
-		if failed != nil || pending == "" {
+		waits, failed := v.s.feed.Attaching(p.Reservation)
+		if failed != nil || waits == nil {
 			return failed == nil, failed
 		}
-		if pending != told {
-			v.s.log.Info("devices are being attached", "workload", p.start.Gang, "waits", pending)
-			told = pending
+		if *waits != told {
+			v.s.log.Info("devices are being attached", "workload", p.start.Gang, "claim", waits.Claim, "device", waits.Device, "condition", waits.Condition)
+			v.s.reports.attaching(p.start, waits)
+			told = *waits
+		}
+		wait := lookAgain
+		if !waits.Until.IsZero() {
+			wait = min(wait, time.Until(waits.Until)+time.Millisecond) // it is late by then
 		}
 		select {
 		case <-p.Changed:
-		case <-time.After(lookAgain): // they may be late by then
+		case <-time.After(wait):
 		case <-ctx.Done():
 			return false, nil
 		}
 	}
 }
 
-// lookAgain is how long at most devices that are late go unnoticed.
+// lookAgain is how long at most devices go unnoticed that are late by a clock which is not this one.
 const lookAgain = 5 * time.Second
 
 // await waits until every claim has its volume.
@@ -151,6 +156,9 @@ func (v *preparer) await(ctx context.Context, p *preparation) *cluster.Failure {
 // fail gives the start up. The notes on claims go first: the next plan must not be held to them.
 func (v *preparer) fail(ctx context.Context, p *preparation, failed *cluster.Failure) {
 	v.s.log.Warn("claims", "workload", p.start.Gang, "reason", failed.Reason)
+	if failed.Device != nil {
+		v.s.reports.notAttached(p.start, failed.Device)
+	}
 	v.each(p.Wants, func(w cluster.Want) *cluster.Failure { v.takeBack(ctx, w); return nil })
 	v.giveBack(ctx, p)
 	refusals := 0

@@ -6,6 +6,7 @@ import "github.com/berth-dev/berth/diagnose/check"
 var Checks = []*check.Check{
 	&autoscalerTemplateWithoutGpuCheck,
 	&deviceNotAdvertisedCheck,
+	&deviceNotAttachedCheck,
 	&devicePluginMissingCheck,
 	&devicePluginNotRegisteredCheck,
 	&deviceTaintedCheck,

@@ -9,7 +9,7 @@ import (
 // made, it gives way.
 var edits = []struct{ after, add string }{
 	{"\tif err != nil {\n\t\tt.Fatalf(\"Couldn't create scheduler: %v\", err)\n\t}\n", "\tgiveWay(ctx, testCtx.Scheduler, testCtx.KubeConfig)\n"},
-	{"\ttCtx.ExpectNoError(err, \"creating scheduler\")\n", "\tgiveWay(tCtx, sched, tCtx.RESTConfig())\n"},
+	{"\ttCtx.ExpectNoError(err, \"creating scheduler\")\n", "\tgiveWay(tCtx, sched, tCtx.RESTConfig(), cfg.Profiles...)\n"},
 }
 
 func patch(src []byte) ([]byte, error) {
