@@ -62,10 +62,10 @@ func (f *Feed) Attaching(r *Reservation) (waits *Attaching, failed *Failure) {
 			}
 			switch {
 			case is.Failed:
-				return nil, &Failure{Reason: fmt.Sprintf("resource claim %s: device %s has condition %s%s", key, is.Device, is.Condition, said(is)), Blamed: blamed, Device: found}
+				return nil, &Failure{Reason: fmt.Sprintf("resource claim %s: device %s has condition %s%s", key, is.Device, is.Condition, driverSays(is)), Blamed: blamed, Device: found}
 			case f.late(c):
 				return nil, &Failure{Reason: fmt.Sprintf("resource claim %s: device binding timeout: device %s lacks condition %s after %s%s",
-					key, is.Device, is.Condition, f.attachFor, said(is)), Blamed: blamed, Device: found}
+					key, is.Device, is.Condition, f.attachFor, driverSays(is)), Blamed: blamed, Device: found}
 			case waits == nil:
 				waits = found
 			}
@@ -74,8 +74,8 @@ func (f *Feed) Attaching(r *Reservation) (waits *Attaching, failed *Failure) {
 	return waits, nil
 }
 
-// said is what the driver says, as the end of a sentence.
-func said(a *convert.Attachment) string {
+// driverSays is what the driver says, as the end of a sentence.
+func driverSays(a *convert.Attachment) string {
 	if a.Says == "" {
 		return ""
 	}

@@ -84,13 +84,3 @@ func statusOf(c *resourcev1.ResourceClaim, r *resourcev1.DeviceRequestAllocation
 	}
 	return nil
 }
-
-// Attaches says whether devices of the allocation are to be attached.
-func Attaches(a *resourcev1.AllocationResult) bool {
-	for i := range a.Devices.Results {
-		if len(a.Devices.Results[i].BindingConditions) > 0 {
-			return true
-		}
-	}
-	return false
-}

@@ -606,6 +606,48 @@ func TestDevicesThatCannotBeAttached(t *testing.T) {
 	})
 }
 
+// A pod whose place is taken while its device is attached says again that there is no room, though that is what it said before.
+func TestDevicesAreAttachedAndThePlaceIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		large := func(p *corev1.Pod, priority int32) *corev1.Pod {
+			p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("60")}
+			p.Spec.Priority = &priority
+			return p
+		}
+		w := deviceWorld(t, append(attachable("n1"), large(pod("first", 0), 10))...)
+		w.start()
+		wantAt(t, w, []string{"n1"}, "first")
+		w.add(resourceClaim("one", 1))
+		w.add(large(withDevices("a", "one"), 0))
+		w.rest()
+		if got := w.message("a"); !strings.Contains(got, "cpu short by 56 on 1 node") {
+			t.Fatal(got)
+		}
+		w.remove("pods", "default", "first")
+		w.rest()
+		wantAttaching(t, w, "a", report.DeviceAttaching)
+		w.add(large(pod("second", 0), 10))
+		time.Sleep(2 * time.Minute)
+		w.rest()
+		wantAt(t, w, []string{"", "n1"}, "a", "second")
+		if got := w.message("a"); !strings.Contains(got, "cpu short by 56 on 1 node") {
+			t.Errorf("pod a says %q", got)
+		}
+	})
+}
+
+// An allocation says when it was made, also where nothing is to be attached, as upstream's does.
+func TestDevicesSayWhenTheyWereAllocated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := deviceWorld(t, append(gpuNode("n1", 1), resourceClaim("one", 1), withDevices("a", "one"))...)
+		w.start()
+		wantAt(t, w, []string{"n1"}, "a")
+		if at := w.resourceClaim("one").Status.Allocation.AllocationTimestamp; at == nil || at.IsZero() {
+			t.Errorf("allocated at %v", at)
+		}
+	})
+}
+
 // Devices that nobody attaches in ten minutes are given back.
 func TestDevicesThatAreNeverAttached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

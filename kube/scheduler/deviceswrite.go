@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/kube/cluster"
-	"github.com/berth-dev/berth/kube/convert"
 )
 
 // allocate gives the resource claims of every member their devices, and reserves them for it, in the order in which upstream's
@@ -77,9 +76,7 @@ func (v *preparer) allocateFor(ctx context.Context, w cluster.DeviceWant) error 
 			return fmt.Errorf("devices of pod %s on node %s: %w", w.Pod, w.Node, err)
 		}
 		for i := range made {
-			if convert.Attaches(&made[i]) {
-				made[i].AllocationTimestamp = new(metav1.Now())
-			}
+			made[i].AllocationTimestamp = new(metav1.Now()) // the API server drops it where its gate is off
 			results[open[i].UID] = &made[i]
 		}
 	}
