@@ -21,7 +21,8 @@ import (
 )
 
 func main() {
-	only := flag.String("run", "", "run only the tests whose name matches")
+	only := flag.String("run", "", "run only the tests whose folder.name matches, such as dra/ga.TestDRA")
+	part := flag.String("case", "", "of these, run only the cases that match, as go test has it: GA/PrioritizedList")
 	table := flag.Bool("table", false, "print the tables of docs/conformance.md and run nothing")
 	flag.Parse()
 	if *table {
@@ -30,13 +31,13 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *only); err != nil {
+	if err := run(ctx, *only, *part); err != nil {
 		fmt.Fprintln(os.Stderr, "conformance:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, only string) error {
+func run(ctx context.Context, only, part string) error {
 	match, err := regexp.Compile(only)
 	if err != nil {
 		return fmt.Errorf("-run: %w", err)
@@ -51,7 +52,7 @@ func run(ctx context.Context, only string) error {
 	}
 	began := time.Now()
 	fmt.Println("Building upstream's tests with Berth in them. The first time takes some minutes.")
-	chosen := slices.DeleteFunc(slices.Clone(tests), func(t test) bool { return !match.MatchString(t.name) })
+	chosen := slices.DeleteFunc(slices.Clone(tests), func(t test) bool { return !match.MatchString(t.key()) })
 	todo := grouped(chosen)
 	for _, g := range todo {
 		if err := w.build(ctx, g.dir); err != nil {
@@ -64,7 +65,7 @@ func run(ctx context.Context, only string) error {
 		return err
 	}
 	defer stop()
-	got := w.runAll(ctx, todo, url)
+	got := w.runAll(ctx, todo, part, url)
 	report := judge(got, chosen, exceptions)
 	fmt.Print(report.text())
 	fmt.Printf("In %s. What the tests said is in %s.\n", time.Since(began).Round(time.Second), dir)

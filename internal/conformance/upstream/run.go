@@ -40,8 +40,8 @@ func grouped(chosen []test) []group {
 // outcomes is the last word of each test and case that ran: PASS, FAIL or SKIP, by folder.test/case.
 type outcomes map[string]string
 
-// runAll runs the tests of all folders.
-func (w workshop) runAll(ctx context.Context, todo []group, etcd string) outcomes {
+// runAll runs the tests of all folders, of each the cases that match part; "": all.
+func (w workshop) runAll(ctx context.Context, todo []group, part, etcd string) outcomes {
 	all := outcomes{}
 	var mu sync.Mutex
 	var wait sync.WaitGroup
@@ -50,7 +50,7 @@ func (w workshop) runAll(ctx context.Context, todo []group, etcd string) outcome
 		wait.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			got := w.runGroup(ctx, g, etcd)
+			got := w.runGroup(ctx, g, part, etcd)
 			mu.Lock()
 			defer mu.Unlock()
 			maps.Copy(all, got)
@@ -63,15 +63,19 @@ func (w workshop) runAll(ctx context.Context, todo []group, etcd string) outcome
 // runGroup runs the tests of one folder. Those that nothing was heard of are run again: an API server that cannot
 // start in time takes the whole process with it. A case that fails and is no exception is run once more, alone: the
 // tests have deadlines of their own, which a busy machine may miss.
-func (w workshop) runGroup(ctx context.Context, g group, etcd string) outcomes {
+func (w workshop) runGroup(ctx context.Context, g group, part, etcd string) outcomes {
 	all := outcomes{}
 	left := g.tests
 	for try := range tries {
 		if len(left) == 0 || ctx.Err() != nil {
 			break
 		}
-		fmt.Printf("%s: %s\n", g.dir, names(left))
-		maps.Copy(all, w.start(ctx, g.dir, names(left), skipped(left), fmt.Sprint(try), etcd))
+		pattern := names(left)
+		if part != "" {
+			pattern += "/" + part
+		}
+		fmt.Printf("%s: %s\n", g.dir, pattern)
+		maps.Copy(all, w.start(ctx, g.dir, pattern, skipped(left), fmt.Sprint(try), etcd))
 		left = slices.DeleteFunc(slices.Clone(left), func(t test) bool { return all[t.key()] != "" })
 	}
 	for i, r := range judge(all, g.tests, exceptions).failures {
