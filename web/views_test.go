@@ -1,7 +1,6 @@
 package web
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,8 +12,6 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp/kb"
-
-	"github.com/berth-dev/berth/capacity/bill"
 )
 
 var viewNames = []string{"fleet", "queues", "why", "ledger", "health"}
@@ -104,12 +101,22 @@ func (b *browser) keep(name string) {
 	}
 }
 
-// TestViewsAtAnySize shows every view of a busy fleet on a telephone, a laptop and a large screen, dark and light.
+// TestViewsAtAnySize shows every view of a fleet with work on a telephone, a laptop and a large screen, dark and light.
 func TestViewsAtAnySize(t *testing.T) {
 	a := newAPIServer(t)
 	a.fill(64)
 	q := research()
 	q.steps = told(64, time.Now().Add(-6*time.Hour), time.Now())
+	atAnySize(t, a, q, "")
+}
+
+// TestFullLabAtAnySize is the same with a lab whose every GPU is held, and a long line with long names.
+func TestFullLabAtAnySize(t *testing.T) {
+	a := newAPIServer(t)
+	atAnySize(t, a, fullLab(a), "full-")
+}
+
+func atAnySize(t *testing.T, a *apiServer, q *scripted, name string) {
 	s := start(t, a, q, time.Second)
 	b := browse(t, 1280, 800)
 	b.open(s.Link())
@@ -123,97 +130,11 @@ func TestViewsAtAnySize(t *testing.T) {
 					hash = "why?namespace=team-0&kind=job&name=llama"
 				}
 				b.goTo(hash)
-				b.sound(fmt.Sprintf("%s at %d, %s", v, size.w, theme))
-				b.keep(fmt.Sprintf("%s-%d-%s", v, size.w, theme))
+				b.sound(fmt.Sprintf("%s%s at %d, %s", name, v, size.w, theme))
+				b.keep(fmt.Sprintf("%s%s-%d-%s", name, v, size.w, theme))
 			}
 		}
 	}
-}
-
-// TestViewsOf visits every view in each of the states that a cluster and its viewer can be in.
-func TestViewsOf(t *testing.T) {
-	none := map[string]any{"at": time.Now(), "by": "reservation", "total": map[string]any{"reached": map[string]int64{}}, "rows": []any{}, "lost": []any{}}
-	for _, c := range []struct {
-		name  string
-		nodes int
-		q     *scripted
-		with  func(*apiServer)
-		reads map[string]string // by view, what it has to say
-	}{
-		{"empty", 0, &scripted{capacity: none}, nil, map[string]string{
-			"fleet": "No node with GPUs", "queues": "There are no queues", "why": "Nothing waits for", "ledger": "No GPU is paid for", "health": "Nothing waits",
-		}},
-		{"one", 1, &scripted{capacity: none, steps: []bill.Step{{Now: time.Now().Add(-time.Hour), Fresh: true}}}, nil, map[string]string{"fleet": "8 GPUs on 1 node", "queues": "Nothing waits", "health": "Use over time"}},
-		{"tenant", 4, &scripted{err: errors.New("you may not look at the line")}, func(a *apiServer) {
-			for _, k := range watchedKinds {
-				a.forbidden[k.resource] = true
-			}
-		}, map[string]string{"fleet": "Nodes are not shown", "queues": "you may not look at the line", "ledger": "you may not look", "why": "you may not look"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			a := newAPIServer(t)
-			if c.with != nil {
-				c.with(a)
-			}
-			a.fill(c.nodes)
-			s := start(t, a, c.q, time.Second)
-			b := browse(t, 1280, 800)
-			b.open(s.Link())
-			b.Until(`document.querySelector("#age").innerText === "live"`)
-			for _, v := range viewNames {
-				b.goTo(v)
-				if want := c.reads[v]; want != "" {
-					b.Until(fmt.Sprintf(`document.body.innerText.includes(%q)`, want))
-				}
-				b.sound(c.name + " " + v)
-				b.keep(c.name + "-" + v)
-			}
-		})
-	}
-}
-
-// TestWrongClock is a browser whose clock is two hours behind: times are the server's, and the page says so.
-func TestWrongClock(t *testing.T) {
-	a := newAPIServer(t)
-	a.fill(8)
-	q := research()
-	q.steps = told(8, time.Now().Add(-time.Hour), time.Now())
-	s := start(t, a, q, time.Second)
-	b := browse(t, 1280, 800)
-	b.Before(`const real = Date.now; Date.now = () => real() - 7200000`)
-	b.open(s.Link())
-	b.Until(`document.querySelector("#notes").innerText.includes("clocks of this browser and of the server are 2 h apart")`)
-	for _, v := range viewNames {
-		b.goTo(v)
-		b.sound("clock " + v)
-	}
-	b.goTo("queues")
-	b.Until(`document.querySelector("table.line tbody").innerText.includes("4 min")`)
-	b.goTo("health")
-	b.Until(`document.querySelector(".chart path.use")`)
-}
-
-// TestServerRestarts is a page whose server is started again under the same address: it says that it is signed out, keeps what it
-// has, and does not fill up with errors.
-func TestServerRestarts(t *testing.T) {
-	a := newAPIServer(t)
-	a.fill(8)
-	s, stop := startAt(t, a, research(), "127.0.0.1:0")
-	b := browse(t, 1280, 800)
-	b.open(s.Link())
-	b.Until(`document.querySelector(".sum")?.innerText.startsWith("64 GPUs")`)
-	stop()
-	b.Until(`document.querySelector("#age").className === "stale"`)
-	b.Until(`document.querySelector(".sum").innerText.startsWith("64 GPUs")`)
-	s, _ = startAt(t, a, research(), s.listener.Addr().String())
-	b.Until(`document.querySelector("#notes").innerText.includes("not signed in any more")`)
-	for _, v := range viewNames {
-		b.Do(fmt.Sprintf(`location.hash = "#%s"`, v))
-		b.Until(settled)
-	}
-	b.keep("restarted")
-	b.open(s.Link())
-	b.Until(`document.querySelector("#age").innerText === "live"`)
 }
 
 // TestReplayInThePage compares two instants, looks at the fleet of one of them, and goes through the log with the keyboard.

@@ -1,5 +1,5 @@
 import { h, fill, scroll, count, plural, span, ask } from "./dom.js";
-import { onChange, waiting, now } from "./store.js";
+import { onChange, waiting, unread, now } from "./store.js";
 import { link, set } from "./url.js";
 import { chart, clock, past, share, spanPicker, target } from "./chart.js";
 
@@ -19,11 +19,11 @@ export function show(main, params) {
   function figures() {
     const s = data.points.filter((p) => p.gpus !== null), last = s[s.length - 1];
     if (!last) { fill(facts); return; }
-    const mean = s.reduce((n, p) => n + share(p), 0) / s.length, preempted = s.reduce((n, p) => n + p.preempted, 0), lost = s.reduce((n, p) => n + p.lost, 0), long = Math.max(1, last.at - s[0].at) / 3600000;
+    const had = s.filter((p) => p.gpus > 0), mean = had.reduce((n, p) => n + share(p), 0) / Math.max(1, had.length), preempted = s.reduce((n, p) => n + p.preempted, 0), lost = s.reduce((n, p) => n + p.lost, 0), long = Math.max(1, last.at - s[0].at) / 3600000;
     const wait = (v) => (data.waits.n ? span(1000 * v) : "–"), starts = data.waits.n ? plural(data.waits.n, "start") : "no start in this time";
     fill(facts,
-      tile("Use now", `${Math.round(100 * share(last))} %`, `${count(last.held)} of ${plural(last.gpus, "GPU")}`),
-      tile("Mean use", `${Math.round(100 * mean)} %`, mean < target ? "below the 70 % target" : "at or above 70 %", mean < target ? "short" : "fine"),
+      tile("Use now", last.gpus > 0 ? `${Math.round(100 * share(last))} %` : "–", `${count(last.held)} of ${plural(last.gpus, "GPU")}`),
+      had.length ? tile("Mean use", `${Math.round(100 * mean)} %`, mean < target ? "below the 70 % target" : "at or above 70 %", mean < target ? "short" : "fine") : tile("Mean use", "–", "no GPUs in this time"),
       tile("Wait, median", wait(data.waits.p50), starts), tile("Wait, p95", wait(data.waits.p95), data.waits.n ? `p99 ${wait(data.waits.p99)}` : ""),
       tile("Preemptions", count(preempted), long > 0.05 ? `${(preempted / long).toFixed(1)} pods an hour` : "pods that lost work", preempted ? "short" : ""),
       tile("Lost work", data.logged ? `${hours(lost)} GPU-h` : "unknown", data.logged ? "to do again after preemption" : "needs the decision log"));
@@ -33,7 +33,7 @@ export function show(main, params) {
     const by = new Map();
     for (const w of waiting()) { const c = by.get(w.cause || "unknown") || [0, 0]; by.set(w.cause || "unknown", [c[0] + 1, c[1] + w.gpus]); }
     const all = [...by].sort((a, b) => b[1][1] - a[1][1]), most = Math.max(1, ...all.map(([, [, g]]) => g));
-    fill(causes, h("p.hint", all.length ? "GPUs that waiting work asks for, by the cause that binds it now." : ""), all.length ? all.map(([c, [n, g]]) => h("div.cause", h("code", c), h("span.track", h("span.lost", { style: { width: `${(100 * g) / most}%` } })), h("span.num", `${plural(n, "workload")}, ${plural(g, "GPU")}`))) : h("p.empty", "Nothing waits."));
+    fill(causes, h("p.hint", all.length ? "GPUs that waiting work asks for, by the cause that binds it now." : ""), all.length ? all.map(([c, [n, g]]) => h("div.cause", h("code", c), h("span.track", h("span.lost", { style: { width: `${(100 * g) / most}%` } })), h("span.num", `${plural(n, "workload")}, ${plural(g, "GPU")}`))) : h("p.empty", unread() || "Nothing waits."));
   }
 
   const side = (t, s) => h("div.side-by", h("h3", t), h("p.big", `${count(s.held)} of ${count(s.gpus)}`), h("p.hint", `GPUs held on ${plural(s.nodes, "node")}`), h("p.hint", `${plural(s.running, "workload")} with GPUs, ${count(s.waitingWork)} waiting for ${plural(s.waiting, "GPU")}`), h("a.button", { href: link("fleet", { at: s.at }) }, "See the fleet then"));
@@ -86,12 +86,16 @@ export function show(main, params) {
       picture.set(data, Math.max(end - seconds * 1000, p.since), end, [from, to]);
       figures();
       if (!from || from === to) list();
-    } catch (err) { if (err.name !== "AbortError") fill(drawn, h("p.bad", err.message)); }
+    } catch (err) {
+      if (err.name === "AbortError") return;
+      fill(drawn, h("p.bad", err.message));
+      if (!events.firstChild) fill(events, h("p.hint", "Not known."));
+    }
   }
   look();
   bottleneck();
   if (from) { compare(); list(); }
   const again = setInterval(() => { if (!document.hidden) look(); }, 10000);
-  const stop = onChange((kinds) => { if (kinds.has("workload")) bottleneck(); });
+  const stop = onChange((kinds) => { if (kinds.has("workload") || kinds.has("line")) bottleneck(); });
   return () => { clearInterval(again); stop(); picture.stop(); stopped.abort(); reading.abort(); };
 }

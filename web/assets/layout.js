@@ -35,7 +35,7 @@ export function layout(nodes, aspect, group = "place") {
     if (!racks.has(rack)) racks.set(rack, []);
     racks.get(rack).push(name);
   }
-  const boxes = [...blocks].sort((a, b) => natural.compare(a[0], b[0])).map(([name, racks]) => box(name, racks, nodes, label));
+  const boxes = [...blocks].sort((a, b) => natural.compare(a[0], b[0])).map(([name, racks]) => box(name, racks, nodes, label, aspect));
   const area = boxes.reduce((n, b) => n + (b.w + blockGap) * (b.h + blockGap), 0);
   const width = Math.max(Math.sqrt(area * aspect), ...boxes.map((b) => b.w), 1);
   let x = 0, y = 0, line = 0, right = 0;
@@ -51,8 +51,8 @@ export function layout(nodes, aspect, group = "place") {
   return { boxes, at, w: Math.max(1, right), h: Math.max(1, y + line) };
 }
 
-// box places the racks of a block side by side, and breaks the line where that gets much wider than high.
-function box(name, racks, nodes, label) {
+// box places the racks of a block side by side, and breaks the line where that gets much wider than high; on a telephone, sooner.
+function box(name, racks, nodes, label, aspect) {
   const stacks = [];
   for (const [rack, names] of [...racks].sort((a, b) => natural.compare(a[0], b[0]))) {
     names.sort(natural.compare);
@@ -70,7 +70,7 @@ function box(name, racks, nodes, label) {
     });
     stacks.push({ rack, placed, w: x + wide, h: high });
   }
-  const area = stacks.reduce((n, s) => n + (s.w + rackGap) * (s.h + rackGap), 0), widest = Math.max(...stacks.map((s) => s.w)), width = Math.max(Math.sqrt(area * 2.2), 4 * (widest + rackGap));
+  const area = stacks.reduce((n, s) => n + (s.w + rackGap) * (s.h + rackGap), 0), widest = Math.max(...stacks.map((s) => s.w)), width = Math.max(Math.sqrt(area * Math.min(2.2, 1.5 * aspect)), (aspect < 0.9 ? 2 : 4) * (widest + rackGap));
   const out = { name, nodes: [], racks: [], x: 0, y: 0, w: 0, h: 0 };
   const inLine = Math.max(1, Math.floor((width + pad) / (widest + rackGap))), even = Math.ceil(stacks.length / Math.ceil(stacks.length / inLine));
   let x = pad, y = head, line = 0;

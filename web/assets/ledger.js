@@ -16,13 +16,13 @@ function money(amounts, gpus, unpriced) {
 export function show(main, params) {
   let by = params.get("by") || "reservation";
   const body = h("div"), select = h("select", { "aria-label": "Rows by", onchange: () => { by = select.value; set({ by }); look(); } }, ["reservation", "pool", "zone", "cause"].map((v) => h("option", { value: v, selected: v === by }, v)));
-  main.append(h("section.panel", h("div.head", h("h2", "Where paid GPUs go"), h("label", "Rows by ", select), h("a.button", { href: `api/capacity?by=${by}&format=csv`, download: "berth-capacity.csv" }, "CSV"), h("span.grow"), copyable(`berth capacity --by ${by}`)), body));
+  main.append(h("section.panel", h("div.head", h("h2", "Where paid GPUs go, now"), h("label", "Rows by ", select), h("a.button", { href: `api/capacity?by=${by}&format=csv`, download: "berth-capacity.csv" }, "CSV"), h("span.grow"), copyable(`berth capacity --by ${by}`)), body));
   const account = costs(main, params);
   let stopped = new AbortController();
 
   function waterfall(v) {
     const paid = v.total.reached.paid || 0, measured = v.total.reached.busy > 0 || v.lost.some((l) => l.cause === "idle-allocation");
-    return h("div.waterfall", { role: "table", "aria-label": "GPUs by step" }, stages.map((s, i) => {
+    return h("div.waterfall", { role: "table", "aria-label": "GPUs by step" }, h("div.step.units", { role: "row" }, h("span", { role: "columnheader" }, "step"), h("span.track", { role: "presentation" }), h("span.num", { role: "columnheader" }, "GPUs"), h("span.num.minus", { role: "columnheader" }, "lost here")), stages.map((s, i) => {
       const n = v.total.reached[s] || 0, before = i ? v.total.reached[stages[i - 1]] || 0 : n, lost = before - n;
       const unknown = s === "busy" && !measured && before > 0;
       return h("div.step", { role: "row" }, h("span.label", { role: "rowheader" }, s), h("span.track", { role: "presentation" },
@@ -40,8 +40,8 @@ export function show(main, params) {
       scroll(h("table", h("caption.unseen", "Losses with owner and money"), h("thead", h("tr", ["Not", "GPUs", "Per hour", "Cause", "Owner", "For", "What, and what to do"].map((t, i) => h(i === 1 || i === 2 ? "th.num" : "th", { scope: "col" }, t)))),
         h("tbody", v.lost.length ? v.lost.map((l) => h("tr", h("td", stages[stages.indexOf(l.stage) + 1] || "–"), h("td.num", count(l.gpus)), h("td.num", money(l.perHour, l.gpus, l.unpriced)), h("th", { scope: "row" }, h("code", l.cause)), h("td", l.owner), h("td", l.since ? span(at - Date.parse(l.since)) : "–"),
           h("td.wide", (l.said || []).slice(0, 3).map((t) => h("p", t)), l.fix && h("p.hint", l.fix), l.command && copyable(l.command)))) : h("tr", h("td", { colSpan: 7 }, "Nothing is lost."))))),
-      h("h3", `By ${v.by}`),
-      scroll(h("table", h("caption.unseen", "The account"), h("thead", h("tr", h("th", { scope: "col" }, v.by), stages.map((s) => h("th.num", { scope: "col" }, s)), h("th.num", { scope: "col" }, "per hour"))),
+      v.rows.length > 0 && h("h3", `By ${v.by}`),
+      v.rows.length > 0 && scroll(h("table", h("caption.unseen", "The account"), h("thead", h("tr", h("th", { scope: "col" }, v.by), stages.map((s) => h("th.num", { scope: "col" }, s)), h("th.num", { scope: "col" }, "per hour"))),
         h("tbody", v.rows.map((r) => h("tr", h("th", { scope: "row" }, r.name), stages.map((s) => h("td.num", count(r.reached[s] || 0))), h("td.num", money(r.perHour, r.reached.paid, r.unpricedGPUs))))))),
       (v.reservations || []).filter((r) => !r.paid && r.message).map((r) => h("p.warn", `${r.name}: ${r.message}`)),
       (v.unseen || []).length > 0 && h("p.warn", `Not seen: ${v.unseen.map((u) => `${u.resource} (${u.reason})`).join("; ")}`));
@@ -82,7 +82,7 @@ function costs(main, params) {
       const most = Math.max(1, ...v.rows.map((r) => r.gpuMilliseconds), v.unused.gpuMilliseconds);
       const line = (r, name, cls) => h("tr" + (cls ? "." + cls : ""), h("th", { scope: "row" }, name), h("td", h("div.bar.small", { role: "img", "aria-label": `${gpuHours(r.gpuMilliseconds)} GPU-hours` }, h("span.own", { style: { width: cls === "sum" ? "0" : `${(100 * r.gpuMilliseconds) / most}%` } }))), h("td.num", gpuHours(r.gpuMilliseconds)), h("td.num", cost(r, r.cost)), h("td.num", cls ? "" : gpuHours(r.waitingGPUMilliseconds)), h("td.num", r.waitedPods ? span(r.meanWaitMilliseconds) : "–"), h("td.num", r.preemptedPods ? `${gpuHours(r.lostGPUMilliseconds)} (${plural(r.preemptedPods, "pod")})` : "–"), h("td.num", cost({}, r.shareOfUnused)));
       fill(body, h("p.meta", h("span", `${clock(Date.parse(v.from), true)} to ${clock(Date.parse(v.to), true)}`), v.unseenMilliseconds > 0 && h("span", `${span(v.unseenMilliseconds)} of it was not recorded`)),
-        scroll(h("table.costs", h("caption.unseen", "GPU-hours and money"), h("thead", h("tr", [by[0].toUpperCase() + by.slice(1), "", "GPU-hours", "Cost", "Asked for, not had", "Mean wait", "Lost to preemption", "Share of unused"].map((t, i) => h(i > 1 ? "th.num" : "th", { scope: "col" }, t || h("span.unseen", "GPU-hours as a bar"))))),
+        scroll(h("table.costs", h("caption.unseen", "GPU-hours and money"), h("thead", h("tr", [by[0].toUpperCase() + by.slice(1), "", "GPU-hours", "Cost", "GPU-hours waited for", "Mean wait", "GPU-hours lost to preemption", "Cost of unused, shared"].map((t, i) => h(i > 1 ? "th.num" : "th", { scope: "col" }, t || h("span.unseen", "GPU-hours as a bar"))))),
           h("tbody", v.rows.map((r) => line(r, r.name || `(no ${by})`)), line(v.unused, "nobody", "nobody"), line(v.paid, "paid", "sum")))),
         (v.problems || []).map((t) => h("p.hint", `Missing: ${t}.`)));
       body.dataset.rows = v.rows.length;

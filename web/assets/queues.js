@@ -1,5 +1,5 @@
 import { h, fill, scroll, count, plural, span, ask } from "./dom.js";
-import { table, onChange, waiting, now, keyOf } from "./store.js";
+import { table, onChange, waiting, unread, now, keyOf } from "./store.js";
 import { link, set } from "./url.js";
 import { clock } from "./chart.js";
 
@@ -31,7 +31,7 @@ export function whyLink(w) {
 // their parent. Which of several borrowers has whose GPUs is nobody's to say: they are of one pool.
 export function lending(queues) {
   const of = new Map();
-  for (const q of queues) of.set(q.parent || "", [...(of.get(q.parent || "") || []), q]);
+  for (const q of queues) { const all = of.get(q.parent || ""); if (all) all.push(q); else of.set(q.parent || "", [q]); }
   const out = [];
   for (const [parent, all] of of) {
     const part = (field) => all.map((q) => ({ name: q.metadata.name, n: gpus(q[field]) })).filter((p) => p.n > 0);
@@ -43,7 +43,10 @@ export function lending(queues) {
   return out;
 }
 
-const listed = (words) => (words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} and ${words[words.length - 1]}`);
+// mostRows bounds what is drawn of a list: who has more searches.
+const mostRows = 500;
+
+const listed = (words) => (words.length > 20 ? `${words.slice(0, 20).join(", ")} and ${count(words.length - 20)} more` : words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} and ${words[words.length - 1]}`);
 
 // lends is one line of it.
 function lends(l) {
@@ -56,12 +59,15 @@ function lends(l) {
 
 export function show(main, params) {
   const tree = h("tbody"), line = h("tbody"), loans = h("ul.loans"), answer = h("div.answer", { "aria-live": "polite" });
+  const find = h("input", { type: "search", placeholder: "Find a queue ( / )", "aria-label": "Find a queue", value: params.get("q") || "" });
   let chosen = params.get("queue") || "";
   main.append(
-    h("section.panel", h("h2", "Queues"), h("p.hint", "GPUs. The bar is what a queue uses; the tick is its quota, the end of the track its limit or all GPUs of the fleet."),
+    h("section.panel", h("div.head", h("h2", "Queues"), h("span.grow"), find), h("p.hint", "GPUs. The bar is what a queue uses; the tick is its quota, the end of the track its limit or all GPUs of the fleet."),
       scroll(h("table.queues", h("caption.unseen", "Queues with quota and use"), h("thead", h("tr", ["Queue", "Use", "Quota", "Used", "Borrowed", "Lent", "Limit", "Fair share", "Waiting"].map((t, i) => h(i > 1 ? "th.num" : "th", { scope: "col" }, t)))), tree)), loans, answer),
     h("section.panel", h("h2", "Line"), h("p.hint", "Workloads that wait, in the order in which the scheduler looks at them."),
       scroll(h("table.line", h("caption.unseen", "Waiting workloads in order"), h("thead", h("tr", ["#", "Workload", "Namespace", "Queue", "GPUs", "Waits", "Starts", "Why"].map((t, i) => h(i === 0 || i === 4 ? "th.num" : "th", { scope: "col" }, t)))), line))));
+
+  find.addEventListener("input", () => { set({ q: find.value }); draw(); });
 
   function bar(q, full) {
     const used = gpus(q.used), quota = gpus(q.quota, null), borrowed = gpus(q.borrowed), limit = gpus(q.limits, null);
@@ -91,18 +97,19 @@ export function show(main, params) {
     const queues = [...table.queue.values()].sort((a, b) => a.order - b.order);
     const byName = new Map(queues.map((q) => [q.metadata.name, q]));
     const depth = (q) => { let d = 0; for (let p = byName.get(q.parent); p && d < 8; p = byName.get(p.parent)) d++; return d; };
-    const full = table.total.get("fleet")?.reached?.schedulable || 0;
-    fill(tree, queues.length ? queues.map((q) => h("tr", { "aria-selected": q.metadata.name === chosen ? "true" : undefined },
-      h("th", { scope: "row" }, h("button.name", { type: "button", style: { marginLeft: `${depth(q) * 18}px` }, onclick: () => { chosen = chosen === q.metadata.name ? "" : q.metadata.name; set({ queue: chosen }); open(); draw(); } }, q.metadata.name),
+    const full = table.total.get("fleet")?.reached?.schedulable || 0, wanted = find.value.trim().toLowerCase(), shown = wanted ? queues.filter((q) => q.metadata.name.toLowerCase().includes(wanted)) : queues;
+    find.hidden = queues.length < 12 && !wanted;
+    fill(tree, shown.length ? shown.slice(0, mostRows).map((q) => h("tr", { "aria-selected": q.metadata.name === chosen ? "true" : undefined },
+      h("th", { scope: "row" }, h("button.name", { type: "button", style: { marginLeft: `calc(${depth(q)} * var(--indent))` }, onclick: () => { chosen = chosen === q.metadata.name ? "" : q.metadata.name; set({ queue: chosen }); open(); draw(); } }, q.metadata.name),
         q.missing && h("span.tag.bad", "missing"), q.problem && h("span.tag.bad", { title: q.problem }, "no effect")),
       h("td", bar(q, full)), [gpus(q.quota, null), gpus(q.used), gpus(q.borrowed), gpus(q.lent), gpus(q.limits, null), gpus(q.share, null)].map((n) => h("td.num", tidy(n))),
-      h("td.num", q.waiting.workloads ? `${count(q.waiting.workloads)} (${plural(q.waiting.gpus, "GPU")})` : "0"))) : h("tr", h("td", { colSpan: 9 }, "There are no queues, or none that you may see: workloads that name none are not limited.")));
-    fill(loans, lending(queues).map((l) => h("li", lends(l))));
+      h("td.num", q.waiting.workloads ? `${count(q.waiting.workloads)} (${plural(q.waiting.gpus, "GPU")})` : "0"))) : h("tr", h("td", { colSpan: 9 }, (wanted && queues.length ? "No queue has that in its name." : "") || unread() || "There are no queues, or none that you may see: workloads that name none are not limited.")), shown.length > mostRows && h("tr", h("td", { colSpan: 9 }, `and ${count(shown.length - mostRows)} more: search for a name`)));
+    fill(loans, lending(queues).slice(0, 100).map((l) => h("li", lends(l))));
     loans.hidden = !loans.firstChild;
     const all = waiting().filter((w) => !chosen || w.queue === chosen), at = now();
-    fill(line, all.slice(0, 500).map((w) => h("tr", { "data-work": keyOf(w) }, h("td.num", w.position?.place ?? "–"), h("th", { scope: "row" }, h("a", { href: whyLink(w) }, w.title)), h("td", w.metadata.namespace), h("td", w.queue || "–"), h("td.num", count(w.gpus)),
+    fill(line, all.slice(0, mostRows).map((w) => h("tr", { "data-work": keyOf(w) }, h("td.num", w.position?.place ?? "–"), h("th", { scope: "row" }, h("a", { href: whyLink(w) }, w.title)), h("td", w.metadata.namespace), h("td", w.queue || "–"), h("td.num", count(w.gpus)),
       h("td", w.metadata.creationTimestamp ? span(at - Date.parse(w.metadata.creationTimestamp)) : "–"), h("td", { title: w.eta?.because }, eta(w, at)), h("td.wide", h("code", w.cause || ""), " ", w.sentence || ""))),
-    all.length > 500 && h("tr", h("td", { colSpan: 8 }, `and ${count(all.length - 500)} more`)), !all.length && h("tr", h("td", { colSpan: 8 }, "Nothing waits.")));
+    all.length > mostRows && h("tr", h("td", { colSpan: 8 }, `and ${count(all.length - mostRows)} more`)), !all.length && h("tr", h("td", { colSpan: 8 }, unread() || "Nothing waits.")));
   }
   function open() {
     const q = table.queue.get(chosen);
@@ -110,7 +117,7 @@ export function show(main, params) {
   }
   draw();
   open();
-  const stop = onChange((kinds) => { if (["queue", "workload", "total"].some((k) => kinds.has(k))) { const empty = !answer.firstChild; draw(); if (empty) open(); } });
+  const stop = onChange((kinds) => { if (["queue", "workload", "total", "line"].some((k) => kinds.has(k))) { const empty = !answer.firstChild; draw(); if (empty) open(); } });
   const tick = setInterval(draw, 10000);
   return () => { stop(); clearInterval(tick); };
 }

@@ -103,4 +103,10 @@ export const now = () => Date.now() + state.skew;
 
 export const waiting = () => [...table.workload.values()].filter((w) => w.state === "waiting").sort((a, b) => a.order - b.order);
 
+// unread says why it is not known what waits: "" where it is. A scheduler that does not answer is no empty line.
+export function unread() {
+  const line = table.line.get("scheduler");
+  return line ? (line.error ? `Not known: ${line.error}` : "") : "Asking the scheduler…";
+}
+
 export const keyOf = (w) => `${w.metadata.namespace}/${w.metadata.name}`;

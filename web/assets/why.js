@@ -1,5 +1,5 @@
 import { h, fill, count, plural, span, ask, copyable } from "./dom.js";
-import { table, onChange, waiting, now } from "./store.js";
+import { table, onChange, waiting, unread, now } from "./store.js";
 import { link, set } from "./url.js";
 import { eta, whyLink } from "./queues.js";
 import { clock } from "./chart.js";
@@ -18,7 +18,7 @@ export function show(main, params) {
   }
   function draw() {
     const all = waiting();
-    fill(list, all.length ? all.slice(0, 300).map(row) : h("p.empty", "Nothing waits for Berth's scheduler."));
+    fill(list, all.length ? all.slice(0, 300).map(row) : h("p.empty", unread() || "Nothing waits for Berth's scheduler."));
   }
 
   const evidence = (b) => (b.evidence || []).length > 0 && h("details", h("summary", plural(b.evidence.length, "piece of evidence", "pieces of evidence")), h("ul.evidence", b.evidence.slice(0, 12).map((e) => h("li", h("code", e.object), e.field && [" ", h("code.field", e.field)], " ", h("span", e.value)))));
@@ -26,7 +26,7 @@ export function show(main, params) {
   function ladder(d) {
     return h("ol.ladder", layers.map(([code, name, question]) => {
       const mine = (d.blockers || []).filter((b) => b.layer === code);
-      return h("li" + (d.layer === code ? ".here" : mine.length ? ".some" : ".clear"), h("div.rung", h("b", code), h("span", name), h("em", mine.length ? plural(mine.length, "finding") : "nothing in the way")),
+      return h("li" + (d.layer === code ? ".here" : mine.length ? ".some" : ".clear"), h("div.rung", h("b", code), h("span", name), h("em", mine.length ? plural(mine.length, "finding") : (d.unseen || []).length ? "nothing seen in the way" : "nothing in the way")),
         mine.length ? mine.map((b) => h("div.blocker" + (b.binding ? ".binding" : ""), h("code", b.cause), h("span.tag", b.owner), h("p", b.message), evidence(b))) : h("p.hint", question));
     }));
   }
@@ -93,7 +93,7 @@ export function show(main, params) {
   look();
   fill(others, h("button", { type: "button", onclick: everything }, "Look at the whole cluster"));
   set({});
-  const stop = onChange((kinds) => { if (kinds.has("workload")) draw(); });
+  const stop = onChange((kinds) => { if (kinds.has("workload") || kinds.has("line")) draw(); });
   const again = setInterval(() => { if (params.get("name") && !document.hidden) look(true); }, 15000);
   return () => { stop(); clearInterval(again); stopped.abort(); };
 }
