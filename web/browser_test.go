@@ -150,3 +150,30 @@ func TestPageOfTenant(t *testing.T) {
 	b.Until(`document.querySelector("#notes").innerText.includes("you may not read nodes") && document.querySelector("#notes").innerText.includes("pods, replicasets") && document.querySelector("#notes").innerText.includes("in namespace team alone")`)
 	b.Until(`document.querySelector("#notes").innerText.includes("you may not look at the line")`)
 }
+
+// TestWhyClaimsNothing holds the ladder to that of `berth why`: what was not reached or could not be read is not in order, and what has no
+// effect is said.
+func TestWhyClaimsNothing(t *testing.T) {
+	a := newAPIServer(t)
+	q := research()
+	q.why = map[string]any{
+		"target": map[string]string{"kind": "Job", "namespace": "team-0", "name": "llama"}, "state": "pending", "layer": "L2", "cause": "node-not-ready", "owner": "platform", "summary": "no node is Ready",
+		"blockers": []any{
+			map[string]any{"layer": "L2", "cause": "node-not-ready", "owner": "platform", "binding": true, "message": "node gpu-0 is not Ready"},
+			map[string]any{"layer": "L4", "cause": "image-not-pulled", "owner": "user", "message": "noticed"},
+		},
+		"advice": "ask who runs the nodes", "unheeded": []string{"annotation berth.dev/prioritiy is not known"}, "unseen": []any{map[string]string{"resource": "nodes", "reason": "forbidden"}},
+	}
+	s := start(t, a, q, time.Second)
+	b := browse(t, 1000, 700)
+	b.open(s.Link())
+	b.goTo("why?namespace=team-0&kind=job&name=llama")
+	b.Until(`document.querySelectorAll(".ladder > li").length === 4`)
+	if got, want := b.Text(`[...document.querySelectorAll(".rung em")].map((e) => e.innerText).join("; ")`), "not seen; 1 finding; not reached; 1 finding, not in the way"; got != want {
+		t.Errorf("the ladder says %q, want %q", got, want)
+	}
+	for _, want := range []string{"No verified fix.", "What usually helps: ask who runs the nodes", "No effect: annotation berth.dev/prioritiy is not known.", "Not seen: nodes"} {
+		b.Until(fmt.Sprintf(`document.querySelector(".diagnosis").innerText.includes(%q)`, want))
+	}
+	b.sound("the ladder")
+}

@@ -20,7 +20,8 @@ import (
 
 // Questions are what the page asks the command line. The values that come back are those that the commands print as JSON.
 type Questions interface {
-	// Line is the queues in the order of the tree, and workloads in the order of the line: `berth queue`, `berth jobs -A`.
+	// Line is the queues in the order of the tree, and workloads in the order of the line: `berth queue`, `berth jobs -A`. With an error
+	// there may be queues, as they were written: `berth queue` has these where no scheduler answers.
 	Line(context.Context) (answer.QueueList, answer.WorkloadList, error)
 	// Why is `berth why KIND/NAME`; without a name, `berth why -A`.
 	Why(context.Context, facts.Ref) (any, error)
@@ -146,7 +147,7 @@ func (s *desk) why(ctx context.Context, q url.Values) (any, error) {
 	if kind := q.Get("kind"); kind != "" {
 		var ok bool
 		if ref.Kind, ok = facts.ParseKind(kind); !ok {
-			return nil, badQuestion(fmt.Sprintf("%q is no kind of work", kind))
+			return nil, badQuestion(fmt.Sprintf("%q is no kind of work: ask about a pod, job, deployment, statefulset, podgroup, jobset, pytorchjob, rayjob or the like", kind))
 		}
 	}
 	return s.questions.Why(ctx, ref)

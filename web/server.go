@@ -266,7 +266,11 @@ func (s *Server) askLine(ctx context.Context) {
 		status := source{Synced: err == nil}
 		if err != nil {
 			status.Error = err.Error()
-			s.table.put(map[string]map[string]json.RawMessage{kindLine: rows(map[string]source{"scheduler": status})})
+			kinds := map[string]map[string]json.RawMessage{kindLine: rows(map[string]source{"scheduler": status})}
+			if len(queues.Items) > 0 {
+				kinds[kindQueue], _ = lineRows(queues, workloads)
+			}
+			s.table.put(kinds)
 		} else {
 			s.past.line(began, workloads)
 			q, w := lineRows(queues, workloads)

@@ -433,7 +433,7 @@ func TestQuestions(t *testing.T) {
 		want string
 	}{
 		{"/api/why?name=a&kind=job", 200, `{"summary":"it waits"}`},
-		{"/api/why?name=a&kind=teapot", 400, `{"error":"\"teapot\" is no kind of work"}`},
+		{"/api/why?name=a&kind=teapot", 400, `{"error":"\"teapot\" is no kind of work: ask about a pod, job, deployment, statefulset, podgroup, jobset, pytorchjob, rayjob or the like"}`},
 		{"/api/why?name=" + strings.Repeat("a", 300), 400, `{"error":"that is no name"}`},
 		{"/api/fit?pods=4&gpus=8", 200, `"fits"`},
 		{"/api/fit?pods=0&gpus=8", 400, `{"error":"pods: give a number from 1 to 512"}`},

@@ -23,10 +23,14 @@ export function show(main, params) {
 
   const evidence = (b) => (b.evidence || []).length > 0 && h("details", h("summary", plural(b.evidence.length, "piece of evidence", "pieces of evidence")), h("ul.evidence", b.evidence.slice(0, 12).map((e) => h("li", h("code", e.object), e.field && [" ", h("code.field", e.field)], " ", h("span", e.value)))));
 
+  // ladder shows how far the work has come, in the words of berth why. Nothing is claimed of a layer that was not reached, or could not be
+  // looked at.
   function ladder(d) {
-    return h("ol.ladder", layers.map(([code, name, question]) => {
-      const mine = (d.blockers || []).filter((b) => b.layer === code);
-      return h("li" + (d.layer === code ? ".here" : mine.length ? ".some" : ".clear"), h("div.rung", h("b", code), h("span", name), h("em", mine.length ? plural(mine.length, "finding") : (d.unseen || []).length ? "nothing seen in the way" : "nothing in the way")),
+    const broken = layers.findIndex(([code]) => code === d.layer), hidden = (resource) => (d.unseen || []).some((u) => u.resource === resource);
+    return h("ol.ladder", layers.map(([code, name, question], i) => {
+      const mine = (d.blockers || []).filter((b) => b.layer === code), beyond = broken >= 0 && i > broken, unseen = hidden(code === "L4" ? "pods/log" : "nodes");
+      const [kind, word] = i === broken ? [".here", plural(mine.length, "finding")] : mine.length ? [".some", `${plural(mine.length, "finding")}, not in the way`] : beyond ? ["", "not reached"] : unseen ? ["", "not seen"] : [".clear", "nothing found"];
+      return h("li" + kind, h("div.rung", h("b", code), h("span", name), h("em", word)),
         mine.length ? mine.map((b) => h("div.blocker" + (b.binding ? ".binding" : ""), h("code", b.cause), h("span.tag", b.owner), h("p", b.message), evidence(b))) : h("p.hint", question));
     }));
   }
@@ -49,11 +53,12 @@ export function show(main, params) {
       h("h2.sentence" + (healthy ? ".good" : ""), d.summary),
       h("p.meta", h("code", d.cause), d.owner !== "none" && h("span", `owner: ${d.owner}`), d.eta && h("span", d.eta.likely ? `likely to start ${Date.parse(d.eta.likely) > now() ? "in " + span(Date.parse(d.eta.likely) - now()) : "now"}: ${d.eta.because}` : d.eta.because)),
       (d.fixes || []).length > 0 && h("section.fixes", h("h3", "What would start it"), h("p.hint", "Each was tried on a copy of the cluster first."), d.fixes.map((f, i) => h("div.fix", h("p", h("b", `${i + 1}. `), f.edit, h("span.tag.good", f.verified ? "verified" : ""), h("span.tag", f.side)), f.command && copyable(f.command), h("p.outcome", f.outcome, f.assumes && ` Assumes: ${f.assumes}.`)))),
-      d.advice && h("p.advice", d.advice),
-      near.length > 0 && h("p", "Nodes: ", near.map((n) => [h("a", { href: link("fleet", { q: n }) }, n), " "])),
+      !(d.fixes || []).length && !healthy && h("section.fixes", h("h3", "What would start it"), h("p", "No verified fix."), d.advice && h("p.advice", `What usually helps: ${d.advice}`)),
+      near.length > 0 && h("p", "Nodes that come closest, or stand in the way: ", near.map((n) => [h("a", { href: link("fleet", { q: n }) }, n), " "])),
       h("h3", "Layers"), ladder(d),
       d.scheduler && h("p.meta", `Scheduler ${d.scheduler.name}: `, d.scheduler.answers ? d.scheduler.sentence || d.scheduler.verdict || "no word about it" : d.scheduler.why),
       (d.history || []).length > 0 && h("section", h("h3", "Before"), h("ul.moments", d.history.map((m) => h("li", h("time", clock(Date.parse(m.at), true)), " ", h("b", m.what), m.times > 1 && ` ${m.times} times`, " ", m.text)))),
+      (d.unheeded || []).length > 0 && h("p.warn", `No effect: ${d.unheeded.join("; ")}.`),
       (d.unseen || []).length > 0 && h("p.warn", `Not seen: ${d.unseen.map((u) => `${u.resource}${u.except ? " outside " + u.except : ""} (${u.reason})`).join("; ")}`),
       h("p.hint", `As berth why says it, at ${clock(at, true)}.`),
       copyable(`berth why ${d.target.kind.toLowerCase()}/${d.target.name} -n ${d.target.namespace}`),
