@@ -55,41 +55,45 @@ const (
 	mostGPUs     = 64
 	mostName     = 253
 	answerWithin = 60 * time.Second
-	// mostAsked is how many questions are worked at side by side: each may read the whole cluster.
+	// mostAsked is how many questions are worked at side by side that read the whole cluster, and as many that read the decision log:
+	// a cluster that does not answer keeps nobody from the log.
 	mostAsked = 2
 )
 
 // desk answers questions, with one person's rights.
 type desk struct {
 	questions Questions
-	asked     chan struct{} // one for each question that is worked at
+	asked     chan struct{} // one for each question about the cluster that is worked at
+	looked    chan struct{} // the same, about the decision log
 	history   func() history
 	about     about
 }
 
 // routes are the paths of all questions.
 func (s *desk) routes(mux *http.ServeMux) {
-	mux.HandleFunc("/api/about", s.ask(func(context.Context, url.Values) (any, error) { return s.about, nil }))
-	mux.HandleFunc("/api/history", s.ask(func(context.Context, url.Values) (any, error) { return s.history(), nil }))
-	mux.HandleFunc("/api/why", s.ask(s.why))
-	mux.HandleFunc("/api/fit", s.ask(s.fit))
-	mux.HandleFunc("/api/capacity", s.ask(s.capacity))
-	mux.HandleFunc("/api/cost", s.ask(s.cost))
-	mux.HandleFunc("/api/past", s.ask(s.pastOf))
-	mux.HandleFunc("/api/moment", s.ask(s.moment))
-	mux.HandleFunc("/api/difference", s.ask(s.difference))
-	mux.HandleFunc("/api/happened", s.ask(s.happened))
-	mux.HandleFunc("/api/whatif", s.ask(s.imagine))
+	known := make(chan struct{}, 1) // what is known already: it takes no time
+	mux.HandleFunc("/api/about", s.ask(known, func(context.Context, url.Values) (any, error) { return s.about, nil }))
+	mux.HandleFunc("/api/history", s.ask(known, func(context.Context, url.Values) (any, error) { return s.history(), nil }))
+	mux.HandleFunc("/api/why", s.ask(s.asked, s.why))
+	mux.HandleFunc("/api/fit", s.ask(s.asked, s.fit))
+	mux.HandleFunc("/api/capacity", s.ask(s.asked, s.capacity))
+	mux.HandleFunc("/api/cost", s.ask(s.asked, s.cost)) // it reads prices
+	mux.HandleFunc("/api/past", s.ask(s.looked, s.pastOf))
+	mux.HandleFunc("/api/moment", s.ask(s.looked, s.moment))
+	mux.HandleFunc("/api/difference", s.ask(s.looked, s.difference))
+	mux.HandleFunc("/api/happened", s.ask(s.looked, s.happened))
+	mux.HandleFunc("/api/whatif", s.ask(s.asked, s.imagine))
 }
 
-// ask makes a handler of a question. Errors are told in a sentence, as the command line has them.
-func (s *desk) ask(question func(context.Context, url.Values) (any, error)) http.HandlerFunc {
+// ask makes a handler of a question, of which as many are worked at as fit in turn. Errors are told in a sentence, as the command line has
+// them.
+func (s *desk) ask(turn chan struct{}, question func(context.Context, url.Values) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
 		defer cancel()
 		select {
-		case s.asked <- struct{}{}:
-			defer func() { <-s.asked }()
+		case turn <- struct{}{}:
+			defer func() { <-turn }()
 		case <-ctx.Done():
 			s.fail(w, errors.New("other questions are being answered: try again"))
 			return

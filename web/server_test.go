@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -32,6 +33,7 @@ type scripted struct {
 	why, fit  any
 	capacity  any
 	steps     []bill.Step // of the decision log
+	hangs     bool        // the cluster: whoever reads it waits
 }
 
 func (s *scripted) Line(context.Context) (answer.QueueList, answer.WorkloadList, error) {
@@ -39,7 +41,11 @@ func (s *scripted) Line(context.Context) (answer.QueueList, answer.WorkloadList,
 }
 func (s *scripted) Why(context.Context, facts.Ref) (any, error) { return s.why, s.err }
 func (s *scripted) Fit(context.Context, Shape) (any, error)     { return s.fit, s.err }
-func (s *scripted) Capacity(context.Context, string) (any, []byte, error) {
+func (s *scripted) Capacity(ctx context.Context, _ string) (any, []byte, error) {
+	if s.hangs {
+		<-ctx.Done()
+		return nil, nil, ctx.Err()
+	}
 	return s.capacity, []byte("pool,paid\na,8\n"), s.err
 }
 func (s *scripted) Happened(context.Context, time.Time, time.Time) (any, error) {
@@ -547,5 +553,35 @@ func TestTableThenStream(t *testing.T) {
 	v.until("everything", func() bool { return len(v.values[kindNode]) == 8 })
 	if v.wholes != 1 {
 		t.Errorf("%d times everything", v.wholes)
+	}
+}
+
+// TestHangingCluster is one that answers nobody: who asks what it is not needed for is answered, however many wait for it.
+func TestHangingCluster(t *testing.T) {
+	a := newAPIServer(t)
+	q := research()
+	q.steps, q.hangs = told(8, time.Now().Add(-time.Hour), time.Now()), true
+	s, get := serve(t, a, q)
+	for range 2 * mostAsked {
+		go func() {
+			if r, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+s.listener.Addr().String()+"/api/capacity", nil); err == nil {
+				r.AddCookie(&http.Cookie{Name: s.guard.cookie, Value: s.guard.secret})
+				if answer, err := http.DefaultClient.Do(r); err == nil {
+					answer.Body.Close()
+				}
+			}
+		}()
+	}
+	for len(s.desk.asked) < mostAsked {
+		time.Sleep(time.Millisecond)
+	}
+	began := time.Now()
+	for _, path := range []string{"/api/about", "/api/history", fmt.Sprintf("/api/past?from=%d&to=%d&parts=4", began.Add(-time.Hour).UnixMilli(), began.UnixMilli())} {
+		if r := get(path); r.StatusCode != http.StatusOK {
+			t.Errorf("%s: %s", path, r.Status)
+		}
+	}
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("the page waited %s for a cluster that it did not ask", took)
 	}
 }

@@ -225,7 +225,7 @@ func (s *sharing) serve(w http.ResponseWriter, r *http.Request, v *answer.Viewer
 		s.whole(w, r, t)
 		return
 	}
-	d := &desk{questions: s.o.Questions(v, rights), asked: s.asked, about: s.about, history: func() history { return s.past.history().cut(rights) }}
+	d := &desk{questions: s.o.Questions(v, rights), asked: s.asked, looked: s.looked, about: s.about, history: func() history { return s.past.history().cut(rights) }}
 	d.about.Namespace = v.Namespace
 	mux := http.NewServeMux()
 	d.routes(mux)

@@ -59,7 +59,7 @@ function lends(l) {
 
 export function show(main, params) {
   const tree = h("tbody"), line = h("tbody"), loans = h("ul.loans"), answer = h("div.answer", { "aria-live": "polite" });
-  const find = h("input", { type: "search", placeholder: "Find a queue ( / )", "aria-label": "Find a queue", value: params.get("q") || "" });
+  const find = h("input", { type: "search", placeholder: "Find ( / )", title: "Queue, workload or namespace", "aria-label": "Find a queue or workload", value: params.get("q") || "" });
   let chosen = params.get("queue") || "";
   main.append(
     h("section.panel", h("div.head", h("h2", "Queues"), h("span.grow"), find), h("p.hint", "GPUs. The bar is what a queue uses; the tick is its quota, the end of the track its limit or all GPUs of the fleet."),
@@ -98,7 +98,7 @@ export function show(main, params) {
     const byName = new Map(queues.map((q) => [q.metadata.name, q]));
     const depth = (q) => { let d = 0; for (let p = byName.get(q.parent); p && d < 8; p = byName.get(p.parent)) d++; return d; };
     const full = table.total.get("fleet")?.reached?.schedulable || 0, wanted = find.value.trim().toLowerCase(), shown = wanted ? queues.filter((q) => q.metadata.name.toLowerCase().includes(wanted)) : queues;
-    find.hidden = queues.length < 12 && !wanted;
+    find.hidden = queues.length + waiting().length < 12 && !wanted;
     fill(tree, shown.length ? shown.slice(0, mostRows).map((q) => h("tr", { "aria-selected": q.metadata.name === chosen ? "true" : undefined },
       h("th", { scope: "row" }, h("button.name", { type: "button", style: { marginLeft: `calc(${depth(q)} * var(--indent))` }, onclick: () => { chosen = chosen === q.metadata.name ? "" : q.metadata.name; set({ queue: chosen }); open(); draw(); } }, q.metadata.name),
         q.missing && h("span.tag.bad", "missing"), q.problem && h("span.tag.bad", { title: q.problem }, "no effect")),
@@ -106,10 +106,10 @@ export function show(main, params) {
       h("td.num", q.waiting.workloads ? `${count(q.waiting.workloads)} (${plural(q.waiting.gpus, "GPU")})` : "0"))) : h("tr", h("td", { colSpan: 9 }, (wanted && queues.length ? "No queue has that in its name." : "") || unread() || "There are no queues, or none that you may see: workloads that name none are not limited.")), shown.length > mostRows && h("tr", h("td", { colSpan: 9 }, `and ${count(shown.length - mostRows)} more: search for a name`)));
     fill(loans, lending(queues).slice(0, 100).map((l) => h("li", lends(l))));
     loans.hidden = !loans.firstChild;
-    const all = waiting().filter((w) => !chosen || w.queue === chosen), at = now();
+    const hit = (s) => s && s.toLowerCase().includes(wanted), all = waiting().filter((w) => (!chosen || w.queue === chosen) && (!wanted || hit(w.title) || hit(w.queue) || hit(w.metadata.namespace))), at = now();
     fill(line, all.slice(0, mostRows).map((w) => h("tr", { "data-work": keyOf(w) }, h("td.num", w.position?.place ?? "–"), h("th", { scope: "row" }, h("a", { href: whyLink(w) }, w.title)), h("td", w.metadata.namespace), h("td", w.queue || "–"), h("td.num", count(w.gpus)),
       h("td", w.metadata.creationTimestamp ? span(at - Date.parse(w.metadata.creationTimestamp)) : "–"), h("td", { title: w.eta?.because }, eta(w, at)), h("td.wide", h("code", w.cause || ""), " ", w.sentence || ""))),
-    all.length > mostRows && h("tr", h("td", { colSpan: 8 }, `and ${count(all.length - mostRows)} more`)), !all.length && h("tr", h("td", { colSpan: 8 }, unread() || "Nothing waits.")));
+    all.length > mostRows && h("tr", h("td", { colSpan: 8 }, `and ${count(all.length - mostRows)} more`)), !all.length && h("tr", h("td", { colSpan: 8 }, (wanted ? "Nothing that waits has that in its name, queue or namespace." : "") || unread() || "Nothing waits.")));
   }
   function open() {
     const q = table.queue.get(chosen);
