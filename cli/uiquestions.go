@@ -54,11 +54,15 @@ func (q *uiQuestions) Line(ctx context.Context) (queues answer.QueueList, worklo
 		o.all, o.space = false, o.namespace()
 		workloads, err = o.list(ctx, a)
 	}
+	o.all, o.space = false, o.namespace()
 	if err != nil {
+		queues, _, _ = o.listQueues(ctx, a) // the error is the line's
 		return queues, workloads, err
 	}
-	o.all, o.space = false, o.namespace()
-	err = o.askQueues(ctx, a, &queues, "queues")
+	queues, told, err := o.listQueues(ctx, a)
+	if err == nil && !told {
+		err = errors.New("the scheduler does not answer: queues are shown as they were written")
+	}
 	return queues, workloads, err
 }
 
@@ -318,6 +322,9 @@ func (q *uiQuestions) Happened(ctx context.Context, from, to time.Time) (any, er
 	log, err := q.log()
 	if err != nil {
 		return nil, err
+	}
+	if to.Before(log.From()) {
+		return nil, &record.OutsideError{From: log.From()}
 	}
 	out := struct {
 		From, To time.Time // of the log

@@ -116,7 +116,7 @@ func TestPage(t *testing.T) {
 	b.Until(`document.querySelectorAll(".ladder > li").length === 4 && document.querySelector(".ladder .here b").innerText === "L3"`)
 	b.shoot("why")
 	b.Do(`location.hash = "#ledger?by=pool"`)
-	b.Until(`document.querySelectorAll(".waterfall .step:not(.units)").length === 9`)
+	b.Until(`document.querySelectorAll(".waterfall:not(.hours) .step:not(.units)").length === 9`)
 	b.shoot("ledger")
 	b.Do(`location.hash = "#health?span=21600"`)
 	b.Until(`document.querySelector(".chart path.use") && document.querySelector(".tiles").childElementCount === 6`)

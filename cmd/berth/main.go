@@ -15,12 +15,15 @@ func main() {
 	// Kubernetes' packages register flags of their own on the global set, and cobra offers
 	// that set in every command's help.
 	pflag.CommandLine = pflag.NewFlagSet("berth", pflag.ContinueOnError)
-	streams := cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
-	os.Exit(cli.Main(os.Args[1:], streams, cli.Deps{
+	os.Exit(cli.Main(os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, deps()))
+}
+
+func deps() cli.Deps {
+	return cli.Deps{
 		StartControlPlane: startControlPlane,
 		Kubectl:           kubectl,
 		Kubernetes:        controlplane.KubernetesVersion,
 		Program:           os.Args[0],
 		Lab:               cli.Lab,
-	}))
+	}
 }

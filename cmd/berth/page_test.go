@@ -46,6 +46,25 @@ func TestPageShowsAGangStart(t *testing.T) {
 	if *updatePage {
 		b.Shoot(filepath.Join("..", "..", "docs", "page", "start.png"))
 	}
+
+	// Where would a shape fit? The picture frames the nodes that `berth check` names, and says what it says.
+	for _, shape := range [][2]int{{2, 4}, {9, 8}} {
+		w := items(field((&page{run: c.run}).fit(shape[0], shape[1], "", "", "").command(), "workloads"))
+		if len(w) != 1 {
+			t.Fatalf("berth check of %v says %v", shape, w)
+		}
+		var nodes []string
+		for _, n := range items(w[0]["nodes"]) {
+			nodes = append(nodes, fmt.Sprintf("%v %v", n["node"], n["pods"]))
+		}
+		want := strings.Join([]string{fmt.Sprint(w[0]["verdict"]), fmt.Sprint(w[0]["summary"]), strings.Join(nodes, ",")}, " | ")
+		b.Do(fmt.Sprintf(`const f = document.querySelector(".fitform"); f.querySelector("[aria-label=Pods]").value = "%d"; f.querySelector("[aria-label='GPUs of each pod']").value = "%d"; f.requestSubmit()`, shape[0], shape[1]))
+		b.Until(fmt.Sprintf(`document.querySelector(".fit h2")?.innerText === "%d × %d GPUs"`, shape[0], shape[1]))
+		got := b.Text(`[document.querySelector(".verdict").innerText, document.querySelector(".verdict + p").innerText, [...document.querySelectorAll(".fit .works li")].map((li) => li.querySelector("a").innerText + " " + parseInt(li.querySelector(".num").innerText)).join(",")].join(" | ")`)
+		if times.ReplaceAllString(got, "T") != times.ReplaceAllString(want, "T") {
+			t.Errorf("where would %v fit? The page says %q, and berth check %q", shape, got, want)
+		}
+	}
 	b.Do(`location.hash = "#queues"`)
 	b.Until(fmt.Sprintf(`document.querySelector("table.line tbody").innerText.includes(%q)`, waits))
 	b.Do(`document.querySelector("table.line a").click()`)

@@ -246,7 +246,7 @@ func (w *whyWorld) pageAgrees(t *testing.T) {
 		questions = append(questions, p.others()...)
 	}
 	for _, q := range questions {
-		if diff := p.agrees(q); diff != "" {
+		if diff, _ := p.agrees(q); diff != "" {
 			t.Errorf("%s: %s", w.ns, diff)
 		}
 	}
@@ -333,6 +333,7 @@ type whyCluster struct {
 	env  []string
 	link string // to the page
 	page func() (*page, error)
+	run  func(in string, args ...string) (out, err []byte) // of the command line
 }
 
 func startWhyCluster(t *testing.T) *whyCluster {
@@ -360,14 +361,14 @@ func startClusterOf(t *testing.T, fleet string, more ...string) *whyCluster {
 	if c.link = linkIn.FindString(string(out)); c.link == "" {
 		t.Fatalf("berth up prints no link\n%s", out)
 	}
-	c.page = sync.OnceValues(func() (*page, error) {
-		return openPage(c.link, func(args ...string) []byte {
-			cmd := exec.Command("berth", args...)
-			cmd.Env = c.env
-			out, _ := cmd.Output() // some answers are an exit code too
-			return out
-		})
-	})
+	c.run = func(in string, args ...string) ([]byte, []byte) {
+		cmd := exec.Command("berth", args...)
+		var out, said bytes.Buffer
+		cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = c.env, strings.NewReader(in), &out, &said
+		_ = cmd.Run() // some answers are an exit code too
+		return out.Bytes(), said.Bytes()
+	}
+	c.page = sync.OnceValues(func() (*page, error) { return openPage(c.link, c.run) })
 	return c
 }
 

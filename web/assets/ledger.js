@@ -71,6 +71,13 @@ function costs(main, params) {
   main.append(h("section.panel", h("div.head", h("h2", "Who used them"), h("label", "A line per ", select), csv, h("span.grow"), spanPicker(seconds, (n) => { seconds = n; set({ span: n === 86400 ? "" : n }); picture.choose([0, 0]); draw(); })), h("p.hint", "Drag over the chart for the account of that time."), drawn, body, command));
 
   const cost = (r, amounts) => { const known = (amounts || []).map((a) => `${(a.micro / 1e6).toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 })} ${a.currency}`); if (r.unpricedGPUMilliseconds > 0) known.push(known.length ? `${gpuHours(r.unpricedGPUMilliseconds)} h unknown` : "unknown"); return known.join(" + ") || "–"; };
+  // hours is where the GPU-hours of the span went, as far as the log tells: it has who held GPUs, and not who worked on them.
+  function hours(v) {
+    const paid = v.paid.gpuMilliseconds, held = paid - v.unused.gpuMilliseconds, lost = v.paid.lostGPUMilliseconds || 0;
+    const step = (name, n, gone, note) => h("div.step", { role: "row" }, h("span.label", { role: "rowheader" }, name), h("span.track", { role: "presentation" }, h("span.reached.used", { style: { width: `${(100 * n) / Math.max(1, paid)}%` } }), h("span.lost", { style: { width: `${(100 * gone) / Math.max(1, paid)}%` } })), h("span.num", { role: "cell" }, gpuHours(n)), h("span.num.minus", { role: "cell" }, gone ? `−${gpuHours(gone)}` : ""), h("span.minus.said", { role: "cell" }, gone ? note : ""));
+    return paid > 0 && h("div.waterfall.hours", { role: "table", "aria-label": "GPU-hours by step" }, h("div.step.units", { role: "row" }, h("span", { role: "columnheader" }, "step"), h("span.track", { role: "presentation" }), h("span.num", { role: "columnheader" }, "GPU-hours"), h("span.num.minus", { role: "columnheader" }, "lost here"), h("span.minus.said", { role: "columnheader" }, "to, and its cost")),
+      step("paid", paid, 0), step("held", held, paid - held, `nobody held them: ${cost(v.unused, v.unused.cost)}`), step("kept", held - lost, lost, "preemption: work to do again"), h("div.step", { role: "row" }, h("span.label", { role: "rowheader" }, "busy"), h("span.track", { role: "presentation" }), h("span.num", { role: "cell" }, "?"), h("span.num.minus", { role: "cell" }, "not measured"), h("span.minus.said", { role: "cell" }, "the decision log does not tell")));
+  }
   async function look() {
     stopped.abort();
     stopped = new AbortController();
@@ -82,7 +89,7 @@ function costs(main, params) {
       const most = Math.max(1, ...v.rows.map((r) => r.gpuMilliseconds), v.unused.gpuMilliseconds);
       const line = (r, name, cls) => h("tr" + (cls ? "." + cls : ""), h("th", { scope: "row" }, name), h("td", h("div.bar.small", { role: "img", "aria-label": `${gpuHours(r.gpuMilliseconds)} GPU-hours` }, h("span.own", { style: { width: cls === "sum" ? "0" : `${(100 * r.gpuMilliseconds) / most}%` } }))), h("td.num", gpuHours(r.gpuMilliseconds)), h("td.num", cost(r, r.cost)), h("td.num", cls ? "" : gpuHours(r.waitingGPUMilliseconds)), h("td.num", r.waitedPods ? span(r.meanWaitMilliseconds) : "–"), h("td.num", r.preemptedPods ? `${gpuHours(r.lostGPUMilliseconds)} (${plural(r.preemptedPods, "pod")})` : "–"), h("td.num", cost({}, r.shareOfUnused)));
       fill(body, h("p.meta", h("span", `${clock(Date.parse(v.from), true)} to ${clock(Date.parse(v.to), true)}`), v.unseenMilliseconds > 0 && h("span", `${span(v.unseenMilliseconds)} of it was not recorded`)),
-        scroll(h("table.costs", h("caption.unseen", "GPU-hours and money"), h("thead", h("tr", [by[0].toUpperCase() + by.slice(1), "", "GPU-hours", "Cost", "GPU-hours waited for", "Mean wait", "GPU-hours lost to preemption", "Cost of unused, shared"].map((t, i) => h(i > 1 ? "th.num" : "th", { scope: "col" }, t || h("span.unseen", "GPU-hours as a bar"))))),
+        hours(v), scroll(h("table.costs", h("caption.unseen", "GPU-hours and money"), h("thead", h("tr", [by[0].toUpperCase() + by.slice(1), "", "GPU-hours", "Cost", "GPU-hours waited for", "Mean wait", "GPU-hours lost to preemption", "Cost of unused, shared"].map((t, i) => h(i > 1 ? "th.num" : "th", { scope: "col" }, t || h("span.unseen", "GPU-hours as a bar"))))),
           h("tbody", v.rows.map((r) => line(r, r.name || `(no ${by})`)), line(v.unused, "nobody", "nobody"), line(v.paid, "paid", "sum")))),
         (v.problems || []).map((t) => h("p.hint", `Missing: ${t}.`)));
       body.dataset.rows = v.rows.length;
