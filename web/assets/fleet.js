@@ -196,11 +196,21 @@ export function show(main, params) {
       ctx.lineWidth = wide;
       ctx.strokeRect(view.x + (n.block.x + n.x) * view.k - 2, view.y + (n.block.y + n.y) * view.k - 2, n.w * view.k + 4, n.h * view.k + 4);
     };
+    // tag is a word on a ground of its own, left of x: what is below it is part of the frame's own node.
+    const tag = (text, x, y) => {
+      const high = (10 * base) / ratio;
+      ctx.font = `600 ${high}px system-ui, sans-serif`;
+      const wide = ctx.measureText(text).width + high * 0.8;
+      ctx.fillStyle = theme.accent;
+      ctx.fillRect(x - wide, y - high * 0.65, wide, high * 1.3);
+      ctx.fillStyle = theme.box;
+      ctx.fillText(text, x - wide + high * 0.4, y + high * 0.36);
+    };
     for (const [name, pods] of found) {
       const n = plan.at.get(name);
       if (!n) continue;
       frame(n, theme.accent, 2.5);
-      if (view.k > 0.9) { ctx.fillStyle = theme.accent; ctx.font = "600 11px system-ui, sans-serif"; ctx.fillText(plural(pods, "pod"), view.x + (n.block.x + n.x) * view.k, view.y + (n.block.y + n.y + n.h) * view.k + 12); }
+      if (view.k > 0.9) tag(plural(pods, "pod"), view.x + (n.block.x + n.x + n.w) * view.k + 2, view.y + (n.block.y + n.y + n.h / 2) * view.k);
     }
     for (const name of selected) if (plan.at.has(name)) frame(plan.at.get(name), theme.text, 1.5);
     if (focus && plan.at.has(focus) && document.activeElement === canvas) { ctx.setLineDash([4, 3]); frame(plan.at.get(focus), theme.text, 2); ctx.setLineDash([]); }
