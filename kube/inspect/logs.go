@@ -44,7 +44,9 @@ func (c *cluster) readLogs(ctx context.Context, f *facts.Facts, pods []*corev1.P
 	var mu sync.Mutex
 	var g errgroup.Group
 	g.SetLimit(logAtOnce)
-	for _, w := range wishes(pods) {
+	all := wishes(pods)
+	failed := make([]*facts.Unseen, len(all)) // in the order of what was asked for, whoever answers first
+	for i, w := range all {
 		g.Go(func() error {
 			text, err := c.readLog(ctx, w)
 			mu.Lock()
@@ -53,14 +55,16 @@ func (c *cluster) readLogs(ctx context.Context, f *facts.Facts, pods []*corev1.P
 				f.Logs[w.key()] = text
 				return nil
 			}
-			u := facts.Unseen{Resource: "pods/log", Namespace: w.pod.Namespace, Reason: reason(err)}
-			if !slices.Contains(f.Unseen, u) {
-				f.Unseen = append(f.Unseen, u)
-			}
+			failed[i] = &facts.Unseen{Resource: "pods/log", Namespace: w.pod.Namespace, Reason: reason(err)}
 			return nil
 		})
 	}
 	_ = g.Wait() // what could not be read is in the facts
+	for _, u := range failed {
+		if u != nil && !slices.Contains(f.Unseen, *u) {
+			f.Unseen = append(f.Unseen, *u)
+		}
+	}
 }
 
 // wishes are the logs that exist: of containers that run, ended, or were restarted.

@@ -3,6 +3,7 @@ package inspect
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -98,5 +99,30 @@ func TestLogsThatCannotBeRead(t *testing.T) {
 				t.Errorf("took %s", took)
 			}
 		})
+	}
+}
+
+// Two readings say the same, whichever log fails first.
+func TestLogsThatFailAreInOrder(t *testing.T) {
+	w := &world{t: t}
+	for i := range 8 {
+		w.add(ran(fmt.Sprintf("p%d", i), runs))
+	}
+	w.say = func(rw http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, "/log") {
+			return false
+		}
+		name := strings.Split(r.URL.Path, "/")[6]
+		time.Sleep(time.Duration('8'-name[1]) * 10 * time.Millisecond) // the first is the slowest
+		http.Error(rw, name, http.StatusTeapot)
+		return true
+	}
+	f := gather(t, Options{Config: w.start(), Targets: everyPod})
+	var reasons []string
+	for _, u := range f.Unseen {
+		reasons = append(reasons, u.Reason)
+	}
+	if len(reasons) != 8 || !slices.IsSorted(reasons) {
+		t.Errorf("unseen: %q", reasons)
 	}
 }
