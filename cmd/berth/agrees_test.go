@@ -135,6 +135,9 @@ func (p *page) why(target, namespace string) question {
 	q := url.Values{"namespace": {namespace}, "kind": {kind}, "name": {name}}
 	command := func() any {
 		v := p.command(args...)
+		if said, ok := v.(string); ok && strings.Contains(said, "cannot be read in all namespaces") {
+			v = p.command("why") // the page shows what they may see
+		}
 		if all, ok := v.(map[string]any); ok && target == "" {
 			delete(all, "apiVersion") // of the list
 			delete(all, "kind")
@@ -539,8 +542,10 @@ func parseAsked(args []string) (a asked, ok bool) {
 			}
 			a.quota = value
 		case "--metrics":
+			if value == "-" {
+				return a, false
+			}
 			a.metrics = append(a.metrics, flag, value)
-			ok = value != "-"
 		case "--kubeconfig", "--context", "--name":
 			a.connection = append(a.connection, flag, value)
 		case "--drain", "--add-nodes":
