@@ -48,13 +48,8 @@ func TestScale(t *testing.T) {
 	}
 
 	b.keep("scale")
-	b.Do(`window.frames_ = []; const raf = requestAnimationFrame; window.requestAnimationFrame = (f) => raf((t) => { const a = performance.now(); f(t); window.frames_.push(performance.now() - a) })`)
-	b.Do(`const c = document.querySelector("canvas"), e = (k, x, y) => new PointerEvent(k, { clientX: x, clientY: y, pointerId: 1, bubbles: true }); c.setPointerCapture = () => {};
-		c.dispatchEvent(e("pointerdown", 800, 500)); let i = 0; window.panned = false;
-		const step = () => { i++; c.dispatchEvent(e("pointermove", 800 + 300 * Math.sin(i / 20), 500 + 200 * Math.cos(i / 15))); if (i < 240) setTimeout(step, 16); else { c.dispatchEvent(e("pointerup", 800, 500)); window.panned = true } }; step()`)
-	b.Until(`window.panned`)
-	const p = `(q) => { const s = frames_.slice().sort((a, b) => a - b); return s[Math.floor((s.length - 1) * q)] }`
-	t.Logf("script in a frame while panning: p50 %.2f ms, p95 %.2f ms, of %.0f frames", b.Number("("+p+")(0.5)"), b.Number("("+p+")(0.95)"), b.Number("frames_.length"))
+	p50, p95, frames := b.pan()
+	t.Logf("main thread in a frame while panning, from the trace: p50 %.2f ms, p95 %.2f ms of processor time, of %d frames", p50, p95, frames)
 	var late []float64
 	for i := range 20 {
 		b.Do(`const s = document.querySelector(".stage"), was = s.dataset.version, t = performance.now(); window.changed = 0; const o = new MutationObserver(() => { if (s.dataset.version !== was) { window.changed = performance.now() - t; o.disconnect() } }); o.observe(s, { attributes: true })`)
@@ -88,6 +83,38 @@ func TestScale(t *testing.T) {
 	t.Logf("51 viewers and 20 pods a second: %.0f %% of a core (with the API server of the test)", 100*(used()-cpu).Seconds()/time.Since(began).Seconds())
 	runtime.GC()
 	t.Logf("heap of the server with them: %d MiB", (heap()-before)>>20)
+}
+
+// pan moves the fleet for four seconds. It returns percentiles of the main thread's processor time in a frame, in milliseconds.
+func (b *browser) pan() (p50, p95 float64, frames int) {
+	b.T.Helper()
+	all := b.Frames(func() {
+		b.Do(`const c = document.querySelector("canvas"), e = (k, x, y) => new PointerEvent(k, { clientX: x, clientY: y, pointerId: 1, bubbles: true }); c.setPointerCapture = () => {};
+			c.dispatchEvent(e("pointerdown", 800, 500)); let i = 0; window.panned = false;
+			const step = () => { i++; c.dispatchEvent(e("pointermove", 800 + 300 * Math.sin(i / 20), 500 + 200 * Math.cos(i / 15))); if (i < 240) setTimeout(step, 16); else { c.dispatchEvent(e("pointerup", 800, 500)); window.panned = true } }; step()`)
+		b.Until(`window.panned`)
+	})
+	slices.Sort(all)
+	if len(all) < 60 {
+		b.T.Fatalf("the trace has %d frames", len(all))
+	}
+	return all[len(all)/2], all[len(all)*95/100], len(all)
+}
+
+// TestPanning pans 5,000 nodes with 40,000 GPUs. The bar is 8 ms of the main thread's processor time in a frame at p95, from the trace; it
+// fails at twice that, because processors differ (docs/page.md has what was measured).
+func TestPanning(t *testing.T) {
+	a := newAPIServer(t)
+	a.fill(5000)
+	s := start(t, a, research(), time.Second)
+	b := browse(t, 1600, 1000)
+	b.open(s.Link())
+	b.Until(`document.querySelector(".stage")?.dataset.painted`)
+	p50, p95, frames := b.pan()
+	t.Logf("main thread in a frame: p50 %.2f ms, p95 %.2f ms, of %d frames", p50, p95, frames)
+	if p95 > 16 {
+		t.Errorf("the main thread works %.2f ms in a frame at p95, of %d frames", p95, frames)
+	}
 }
 
 // hour has a viewer told as many changes as an hour of a busy fleet has: 100 nodes a second.

@@ -17,6 +17,7 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/cdproto/tracing"
 	"github.com/chromedp/chromedp"
 )
 
@@ -166,6 +167,40 @@ func (b *Tab) Clock() (spent func() float64) {
 	}
 	began := read()
 	return func() float64 { return read() - began }
+}
+
+// Frames are how long the page's main thread worked for each frame while something is done, in milliseconds of processor time, from the
+// trace of Chromium itself: scripts, style, layout and painting.
+func (b *Tab) Frames(do func()) []float64 {
+	b.T.Helper()
+	collected, complete := chromedp.Events(b, tracing.DataCollected), chromedp.Events(b, tracing.TracingComplete)
+	var t trace
+	go func() {
+		for e, err := range collected {
+			if err != nil {
+				return
+			}
+			for _, v := range e.Value {
+				t.add(v)
+			}
+		}
+	}()
+	categories := []string{"devtools.timeline", "disabled-by-default-devtools.timeline"}
+	if _, err := chromedp.Call(b, tracing.Start, tracing.StartParams{TraceConfig: &tracing.TraceConfig{IncludedCategories: categories}}); err != nil {
+		b.T.Fatal(err)
+	}
+	do()
+	if _, err := chromedp.Call(b, tracing.End, cdp.Empty{}); err != nil {
+		b.T.Fatal(err)
+	}
+	for _, err := range complete {
+		if err != nil {
+			b.T.Fatal(err)
+		}
+		break
+	}
+	time.Sleep(500 * time.Millisecond) // nothing says that the last events were handed over
+	return t.frames()
 }
 
 // Until waits for a JavaScript expression to be true.
