@@ -191,9 +191,12 @@ func TestHostile(t *testing.T) {
 	b.Until(`document.querySelectorAll("table.queues tbody tr").length === 1 && document.querySelector("table.queues tbody").innerText.includes("<img src=x onerror")`)
 	b.goTo("queues")
 	b.Until(`document.querySelector("table.queues tbody").innerText.includes("more: search for a name")`)
-	b.Do(`const from = performance.now(); dispatchEvent(new Event("hashchange")); window.took = performance.now() - from`)
-	if took := b.Number(`window.took`); took > 1000 {
-		t.Errorf("3,000 queues take %.0f ms to show", took)
+	spent := b.Clock() // processor time: what else the machine does is no matter
+	b.Do(`dispatchEvent(new Event("hashchange")); document.body.offsetHeight`)
+	if took := spent(); took > 1000 {
+		t.Errorf("3,000 queues take %.0f ms of the main thread to show", took)
+	} else {
+		t.Logf("3,000 queues take %.0f ms of the main thread to show", took)
 	}
 	if rows := b.Number(`document.querySelectorAll("table.queues tbody tr").length`); rows > 501 {
 		t.Errorf("%.0f rows of queues", rows)
