@@ -108,12 +108,12 @@ func (w *soakWorld) checkRulesOf(p *soakPod, at map[string]string, before map[st
 	for _, c := range p.Rules().Spread {
 		counts := map[string]int{}
 		for _, n := range w.nodes {
-			if v, ok := n.Labels[c.Topology]; ok {
+			if v, ok := n.Labels[c.Topology]; ok && w.alikeFor(p, at[p.Key], n.Name) {
 				counts[v] += 0
 			}
 		}
 		for _, o := range w.pods {
-			if v, ok := w.nodes[at[o.Key]].Labels[c.Topology]; ok && at[o.Key] != "" && !o.Terminating && is(o, c.Labels) {
+			if v, ok := w.nodes[at[o.Key]].Labels[c.Topology]; ok && w.alikeFor(p, at[p.Key], at[o.Key]) && at[o.Key] != "" && !o.Terminating && is(o, c.Labels) {
 				counts[v]++
 			}
 		}

@@ -656,7 +656,9 @@ func (w *soakWorld) bill(p *soakPod, node string, visit func(string, int64)) {
 		}
 		requests = append(requests, engine.Amount{Resource: gpu, Value: r.Value * each})
 	}
+	queue, _ := p.queueOf()
 	for _, r := range requests {
+		w.inFlavor(queue, node, r.Resource, r.Value, visit)
 		if r.Resource != gpu {
 			visit(r.Resource, r.Value)
 			continue

@@ -18,6 +18,7 @@ type soakWorld struct {
 	r       *rand.Rand
 	cfg     engine.Config
 	state   *engine.State
+	flavors *rand.Rand // see chance
 	now     time.Time
 	latest  time.Time // that it ever was
 	cycle   int
@@ -167,6 +168,7 @@ func (w *soakWorld) addNode(name string) {
 	count := soakPick(w, 4, 4, 2, 8, 0)
 	n := engine.Node{Name: name, Labels: map[string]string{hostname: name, "block": soakPick(w, "0", "1"), "rack": soakPick(w, "0", "1")}}
 	n.Allocatable = engine.Resources{{Resource: gpu, Value: int64(count)}, {Resource: engine.CPU, Value: 32_000}, {Resource: engine.Pods, Value: soakPick[int64](w, 110, 110, 6)}}
+	w.label(&n)
 	model := soakPick(w, "A", "A", "B", "C")
 	if !w.odds(6) {
 		for i := range count {
@@ -231,6 +233,7 @@ func (w *soakWorld) editQueue(name string) {
 	if w.odds(6) {
 		q.Budgets = []engine.Budget{{Resource: gpu, Seconds: int64(w.upTo(100_000)), Period: time.Hour}}
 	}
+	w.flavor(&q)
 	w.queues[name] = q
 	w.tell(engine.Change{Queue: &q})
 	w.diary("queue %s: below %q, quota %v, limits %v, lend %v, min run %v", name, q.Parent, q.Quota, q.Limits, q.Lend, q.MinRun)
@@ -633,7 +636,11 @@ func (w *soakWorld) changeNode() {
 			n.Devices[i].Unhealthy = false
 		}
 	}
-	w.diary("node %s: cordoned %v, %v", name, n.Cordoned, n.Allocatable)
+	if w.flavored() && w.chance().IntN(3) == 0 {
+		n.Labels = maps.Clone(n.Labels)
+		w.label(&n)
+	}
+	w.diary("node %s: cordoned %v, %v, %v", name, n.Cordoned, n.Allocatable, n.Labels)
 	w.tellNode(n)
 }
 

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -50,14 +51,17 @@ type Tree struct {
 	Stale    bool            // queues changed: parents, accounts and the rest have to be worked out anew
 	Top      []*Queue        // by name
 	Promised quantity.Vector // by dimension: not 0 where some queue has a quota above 0
-	ByModel  bool            // amounts depend on GPU models
-	Flavored bool            // amounts depend on flavors of nodes
-	Idle     []*Queue        // that give back GPUs which do nothing, by name
-	Lends    bool            // some queue keeps unused quota to itself
-	Strict   bool            // in some queue nobody is passed
-	Shared   []int           // the dimensions that fair shares are of
-	rated    int64           // GPUs of all nodes, at their models' rates; 0: to be worked out
-	Warnings []api.Rejected
+	// PromisedDims lists those dimensions: pods and GPUs first, the others by name. In this order reasons are told, so that
+	// they do not depend on the order in which resources were heard of.
+	PromisedDims []int
+	ByModel      bool     // amounts depend on GPU models
+	Flavored     bool     // amounts depend on flavors of nodes
+	Idle         []*Queue // that give back GPUs which do nothing, by name
+	Lends        bool     // some queue keeps unused quota to itself
+	Strict       bool     // in some queue nobody is passed
+	Shared       []int    // the dimensions that fair shares are of
+	rated        int64    // GPUs of all nodes, at their models' rates; 0: to be worked out
+	Warnings     []api.Rejected
 }
 
 // QueueNamed returns the queue of the name, nil for "". One that is not known is in the tree too: what its workloads hold is
@@ -479,6 +483,15 @@ func (m *Model) Rebuild() {
 		}
 		m.readAmounts(q)
 	}
+	f.PromisedDims = nil
+	for dim, promised := range f.Promised {
+		if promised > 0 {
+			f.PromisedDims = append(f.PromisedDims, dim)
+		}
+	}
+	slices.SortFunc(f.PromisedDims, func(a, b int) int {
+		return cmp.Or(cmp.Compare(min(a, quantity.DimGPU+1), min(b, quantity.DimGPU+1)), strings.Compare(m.Dims.Names[a], m.Dims.Names[b]))
+	})
 	for _, name := range SortedKeys(m.Queues) {
 		m.warnOfPromises(m.Queues[name])
 	}
@@ -698,15 +711,4 @@ func (q *Queue) Below(name string) bool {
 		}
 	}
 	return false
-}
-
-// PromisedDims lists the dimensions that some queue has a quota of.
-func (f *Tree) PromisedDims() []int {
-	var out []int
-	for dim, promised := range f.Promised {
-		if promised > 0 {
-			out = append(out, dim)
-		}
-	}
-	return out
 }

@@ -289,10 +289,7 @@ func (a *asking) firm() {
 	if a.g.Evictable {
 		return
 	}
-	for dim, promised := range a.m.Tree.Promised {
-		if promised == 0 {
-			continue
-		}
+	for _, dim := range a.m.Tree.PromisedDims {
 		resource := a.m.Dims.Names[dim]
 		need := a.need(resource)
 		//mutate: gate-firm-devices-only -> need == 0
@@ -316,8 +313,8 @@ func (a *asking) lent() {
 	if !a.m.Tree.Lends {
 		return
 	}
-	for dim, promised := range a.m.Tree.Promised {
-		if promised == 0 || a.m.OfModel(dim) || a.m.OfFlavor(dim) {
+	for _, dim := range a.m.Tree.PromisedDims {
+		if a.m.OfModel(dim) || a.m.OfFlavor(dim) {
 			continue
 		}
 		resource := a.m.Dims.Names[dim]

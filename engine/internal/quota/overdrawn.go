@@ -87,10 +87,10 @@ func (d *drawing) budgets() {
 
 // quota keeps what cannot be asked back within it.
 func (d *drawing) quota() {
-	for dim, promised := range d.m.Tree.Promised {
+	for _, dim := range d.m.Tree.PromisedDims {
 		need := d.firm.At(dim)
-		//mutate: gate-firm-growth-devices-only -> promised == 0 || need == 0
-		if promised == 0 || need == 0 || !d.m.Covers(d.q, dim) {
+		//mutate: gate-firm-growth-devices-only -> need == 0
+		if need == 0 || !d.m.Covers(d.q, dim) {
 			continue
 		}
 		for up := d.q; up != nil; up = up.Parent {
@@ -108,9 +108,9 @@ func (d *drawing) lent() {
 	if !d.m.Tree.Lends {
 		return
 	}
-	for dim, promised := range d.m.Tree.Promised {
+	for _, dim := range d.m.Tree.PromisedDims {
 		need := d.takes.At(dim)
-		if promised == 0 || need == 0 || d.m.OfModel(dim) || d.m.OfFlavor(dim) || d.within(dim) {
+		if need == 0 || d.m.OfModel(dim) || d.m.OfFlavor(dim) || d.within(dim) {
 			continue
 		}
 		kept := d.keptFrom(d.q, dim)
@@ -144,9 +144,9 @@ func (d *drawing) within(dim int) bool {
 // Borrowed is what the pods, which have been placed, take beyond the quota of their queue, or of one above it.
 func (l *Limits) Borrowed(q *cluster.Queue, pods []*cluster.Pod) api.Resources {
 	var out api.Resources
-	for dim, promised := range l.m.Tree.Promised {
-		//mutate: borrows-devices-only -> promised == 0
-		if promised == 0 || q != nil && !l.m.Covers(q, dim) {
+	for _, dim := range l.m.Tree.PromisedDims {
+		//mutate: borrows-devices-only -> false
+		if q != nil && !l.m.Covers(q, dim) {
 			continue
 		}
 		var takes, over int64

@@ -22,7 +22,7 @@ func (l *Limits) Owed(g *cluster.Gang) int {
 		return l.owedPlainly(q, demands, int64(need), own)
 	}
 	a := &asking{Limits: l, g: g, q: q, own: own}
-	reach := a.reach(l.m.Quota, l.m.Tree.PromisedDims())
+	reach := a.reach(l.m.Quota, l.m.Tree.PromisedDims)
 	if l.m.Config.Policy == api.TimeShare {
 		reach = max(reach, a.reach(func(q *cluster.Queue, dim int) int64 { return q.Fair.At(dim) }, l.m.Tree.Shared))
 	}
