@@ -253,6 +253,9 @@ func (n *names) details(to map[string]bool, o facts.Object) {
 	case *appsv1.ReplicaSet:
 		n.pod(to, &o.Spec.Template.Spec)
 	case *appsv1.StatefulSet:
+		for i := range o.Spec.VolumeClaimTemplates { // the names of its claims begin with theirs
+			n.add(to, o.Spec.VolumeClaimTemplates[i].Name)
+		}
 		n.pod(to, &o.Spec.Template.Spec)
 	case *appsv1.DaemonSet:
 		n.pod(to, &o.Spec.Template.Spec)
