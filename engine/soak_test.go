@@ -302,8 +302,11 @@ func (w *soakWorld) plan() engine.Plan {
 			w.fail("dump", "planning changed the dump:\n%s", cmp.Diff(before, after))
 		}
 	}
-	if found, _ := w.state.Audit(0, math.MaxInt); len(found) > 0 {
-		w.fail("audit", "the accounts drifted: %v", found)
+	// An account that drifts stays wrong: a recount in every third cycle finds it, at a third of the cost of the soak.
+	if w.cycle%3 == 0 {
+		if found, _ := w.state.Audit(0, math.MaxInt); len(found) > 0 {
+			w.fail("audit", "the accounts drifted: %v", found)
+		}
 	}
 	if w.cycle%10 == 0 {
 		if again := w.state.Plan(w.now); !reflect.DeepEqual(plan, again) {

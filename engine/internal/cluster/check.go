@@ -15,10 +15,18 @@ import (
 type Check struct {
 	m     *Model
 	Found []api.Discrepancy
+
+	units map[unitKey]int64 // leastUnit as counted: a check is of one moment, and every waiting pod asks
+}
+
+// unitKey is what leastUnit is asked for.
+type unitKey struct {
+	resource string
+	by       api.PartsBy
 }
 
 // NewCheck makes a check that has found nothing yet.
-func NewCheck(m *Model) *Check { return &Check{m: m} }
+func NewCheck(m *Model) *Check { return &Check{m: m, units: make(map[unitKey]int64)} }
 
 // Note compares one amount.
 func (a *Check) Note(kind, key, account, resource string, kept, counted int64) {
@@ -355,6 +363,16 @@ func auditUnit(n *api.Node, resource, gpu string, by api.PartsBy) int64 {
 
 // leastUnit is the least that one of the resource is of a GPU on any node that has it.
 func (a *Check) leastUnit(resource string, by api.PartsBy) int64 {
+	key := unitKey{resource, by}
+	least, counted := a.units[key]
+	if !counted {
+		least = a.countUnits(resource, by)
+		a.units[key] = least
+	}
+	return least
+}
+
+func (a *Check) countUnits(resource string, by api.PartsBy) int64 {
 	least := int64(-1)
 	for _, n := range a.m.Nodes { //archtest:any-order the least of all
 		if n.Spec == nil {
