@@ -78,7 +78,7 @@ func (y *cycle) releasing(g *cluster.Gang) (api.Resources, time.Time) {
 		return nil, time.Time{}
 	}
 	s := y.s
-	c := y.kin(g, g.TurnNow(), "", nil).Class(g.All()[i])
+	c := y.kin(g, g.TurnNow(), way{}).Class(g.All()[i])
 	var by time.Time
 	var sum quantity.Vector
 	for _, n := range s.m.SortedNodes() {

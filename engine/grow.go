@@ -27,13 +27,13 @@ func (y *cycle) grow(g *cluster.Gang) {
 	t := g.TurnNow()
 	m := y.s.m.Mark()
 	y.claim(g)
-	x := y.newSearch(g, y.kin(g, t, "", nil))
+	x := y.newSearch(g, y.kin(g, t, way{}))
 	models := y.models(g)
 	if y.starts[g] > 0 && y.Plan.Starts[y.starts[g]-1].Model != "" {
 		models = []string{y.Plan.Starts[y.starts[g]-1].Model}
 	}
 	for _, w := range ways(models, y.flavors(g)) {
-		x = y.newSearch(g, y.kin(g, t, w.model, w.flavors))
+		x = y.newSearch(g, y.kin(g, t, w))
 		x.Grow()
 		y.steps += x.Steps
 		if len(x.Placed) > 0 && len(behind) > 0 {

@@ -16,7 +16,7 @@ import (
 func (s *State) PerNode(key string, now time.Time) (cert why.Certificate, ok bool) {
 	ok = s.alone(key, now, func(y *cycle, p *cluster.Pod) {
 		model := slices.Concat(y.models(p.In), p.GPU.Models, []string{""})[0]
-		c := y.kin(p.In, p.In.TurnNow(), model, nil).Class(p)
+		c := y.kin(p.In, p.In.TurnNow(), way{model: model}).Class(p)
 		cert, _ = s.ix.Certify(index.Question{Class: c, Need: 1, Level: cluster.NodeLevel})
 	})
 	return cert, ok

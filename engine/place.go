@@ -189,7 +189,7 @@ func (y *cycle) offered(models []string) []string {
 // placeWith tries one GPU model and one choice of flavors. gates are those of what was tried before it.
 func (y *cycle) placeWith(g *cluster.Gang, t cluster.Turn, w way, gates []why.Gate) found {
 	p, alike := g.Alike()
-	kin := y.kin(g, t, w.model, w.flavors)
+	kin := y.kin(g, t, w)
 	if !alike {
 		return y.search(g, kin, gates)
 	}
@@ -245,8 +245,9 @@ func (y *cycle) order(g *cluster.Gang, c *index.Class) place.Order {
 	return o
 }
 
-func (y *cycle) kin(g *cluster.Gang, t cluster.Turn, model string, flavors *cluster.Choice) place.Kin {
-	return y.s.placer.NewKin(g, t, model, y.modelsApart(g), flavors, y.refusals(g))
+// kin makes the gang's members into classes for one way to serve it.
+func (y *cycle) kin(g *cluster.Gang, t cluster.Turn, w way) place.Kin {
+	return y.s.placer.NewKin(g, t, w.model, y.modelsApart(g), w.flavors, y.refusals(g))
 }
 
 // refusals lists the refusals that still keep the gang from nodes, one a node, by node.
@@ -344,7 +345,7 @@ func (y *cycle) question(g *cluster.Gang, t cluster.Turn) (index.Question, bool)
 	if !alike || len(models) != 1 || len(flavors) != 1 || g.Tree.Allocated > 0 || len(y.kept) > 0 {
 		return index.Question{}, false
 	}
-	o := y.order(g, y.kin(g, t, models[0], flavors[0]).Class(p))
+	o := y.order(g, y.kin(g, t, way{models[0], flavors[0]}).Class(p))
 	key := index.Question{Class: o.Class, Need: len(o.Pods), Level: y.s.m.Level(o.Layout.Required)}
 	if o.Layout.Segment > 0 {
 		key.Segment, key.SegmentLevel = o.Layout.Segment, y.s.m.Level(o.Layout.SegmentLevel)
@@ -373,7 +374,7 @@ func (y *cycle) wouldFit(g *cluster.Gang, t cluster.Turn) bool {
 		if apart && len(y.limits.Gates(g, w.model, w.flavors)) > 0 {
 			continue
 		}
-		k := y.kin(g, t, w.model, w.flavors)
+		k := y.kin(g, t, w)
 		p, alike := g.Alike()
 		if alike {
 			o := y.order(g, k.Class(p))

@@ -80,7 +80,7 @@ func (y *cycle) plain(g *cluster.Gang, t cluster.Turn) *order.Plain {
 		return &order.Plain{}
 	}
 	if !p.Known || p.Rules != y.s.m.RulesEdition() || p.Images != y.s.m.Images.Edition || p.OK && p.Class.Dropped {
-		kin := y.kin(g, t, "", nil)
+		kin := y.kin(g, t, way{})
 		if len(kin.Refusals) > 0 {
 			return &order.Plain{}
 		}

@@ -48,10 +48,8 @@ func (y *cycle) kins(g *cluster.Gang, t cluster.Turn) (kins []place.Kin, apart b
 	if apart || slices.ContainsFunc(g.All(), (*cluster.Pod).AsksModel) {
 		models = y.models(g)
 	}
-	for _, flavors := range y.flavors(g) {
-		for _, model := range models {
-			kins = append(kins, y.kin(g, t, model, flavors))
-		}
+	for _, w := range ways(models, y.flavors(g)) {
+		kins = append(kins, y.kin(g, t, w))
 	}
 	return kins, apart || y.s.m.HasFlavors(g)
 }

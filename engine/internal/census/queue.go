@@ -60,10 +60,8 @@ func QueueUses(m *cluster.Model) []QueueUse {
 	}
 	c.countWorkloads()
 	c.countWanted()
-	for dim, n := range m.Tree.Promised {
-		if n > 0 {
-			c.balance(dim)
-		}
+	for _, dim := range m.Tree.PromisedDims {
+		c.balance(dim)
 	}
 	return c.list()
 }

@@ -134,14 +134,7 @@ func (s *Candidates) rankByShare(q *cluster.Queue, dims []int, part func(*cluste
 // coverBelow returns the running workloads of the queue and of all below it, having found out which of them its quota covers.
 func (s *Candidates) coverBelow(q *cluster.Queue) []*running {
 	all := s.runningBelow(q)
-	var buf [4]int
-	dims := buf[:0]
-	for dim, promised := range s.m.Tree.Promised {
-		if promised > 0 {
-			dims = append(dims, dim)
-		}
-	}
-	v := &cover{s: s, queue: q, dims: dims, part: s.m.Quota, all: all}
+	v := &cover{s: s, queue: q, dims: s.m.Tree.PromisedDims, part: s.m.Quota, all: all}
 	v.firm()
 	for _, t := range all {
 		below := t.payer.Depth - q.Depth

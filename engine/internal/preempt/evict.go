@@ -279,8 +279,8 @@ func (y *Cycle) newClaim(g *cluster.Gang, t cluster.Turn) *claim {
 			break
 		}
 	}
-	for dim, n := range s.m.Tree.Promised {
-		if n > 0 && (c.needs.At(dim) > 0 || c.needs.At(quantity.DimGPU) > 0 && strings.HasPrefix(s.m.Dims.Names[dim], s.m.Config.GPU+"@") || c.inFlavor(dim) > 0) {
+	for _, dim := range s.m.Tree.PromisedDims {
+		if c.needs.At(dim) > 0 || c.needs.At(quantity.DimGPU) > 0 && strings.HasPrefix(s.m.Dims.Names[dim], s.m.Config.GPU+"@") || c.inFlavor(dim) > 0 {
 			c.dims = append(c.dims, dim)
 		}
 	}

@@ -226,13 +226,7 @@ func (c *claim) takesBack(t *running) bool {
 	if t.payer == &s.m.Unqueued || c.q == &s.m.Unqueued {
 		return false
 	}
-	var promised []int
-	for dim, n := range s.m.Tree.Promised {
-		if n > 0 {
-			promised = append(promised, dim)
-		}
-	}
-	return c.isOwed(t, promised, s.m.Quota, s.m.Quota) || c.isOwed(t, c.sharedDims(), fairShare, shareOrQuota)
+	return c.isOwed(t, s.m.Tree.PromisedDims, s.m.Quota, s.m.Quota) || c.isOwed(t, c.sharedDims(), fairShare, shareOrQuota)
 }
 
 // isOwed says whether the running workload's queues are within their part up to where they meet the claimant's, and those hold more

@@ -53,12 +53,11 @@ func (l *Ledger) FairShares(now time.Time, lifted ...*cluster.Gang) {
 // sharedDims lists what fair shares are of: GPUs, CPU, memory, and whatever a queue is promised.
 func (l *Ledger) sharedDims() []int {
 	dims := []int{quantity.DimGPU, l.m.Dims.ID(api.CPU), l.m.Dims.ID(api.Memory)}
-	for dim, promised := range l.m.Tree.Promised {
-		if promised > 0 && dim != quantity.DimPods && !l.m.OfFlavor(dim) && !slices.Contains(dims, dim) {
+	for _, dim := range l.m.Tree.PromisedDims {
+		if dim != quantity.DimPods && !l.m.OfFlavor(dim) && !slices.Contains(dims, dim) {
 			dims = append(dims, dim)
 		}
 	}
-	slices.SortFunc(dims[3:], func(a, b int) int { return cluster.Before(l.m.Dims.Names[a] < l.m.Dims.Names[b]) })
 	return dims
 }
 
