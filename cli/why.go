@@ -88,10 +88,9 @@ func (o *whyOptions) parse(args []string) error {
 	if kind == "" {
 		return nil
 	}
-	if o.target.Kind, ok = facts.ParseKind(kind); !ok {
-		return fmt.Errorf("%q is no kind of work: ask about a pod, job, deployment, statefulset, podgroup, jobset, pytorchjob, rayjob or the like", kind)
-	}
-	return nil
+	var err error
+	o.target.Kind, err = facts.ParseKind(kind)
+	return err
 }
 
 func whyRun(ctx context.Context, o *whyOptions) error {

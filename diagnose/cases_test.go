@@ -68,9 +68,9 @@ func (q *question) answerTo(t *testing.T, name string, documents []string) strin
 	f := readFacts(t, name, []byte(strings.Join(documents, "\n---\n")), &drawn{now: q.At})
 	f.Kubernetes = q.Kubernetes
 	word, target, _ := strings.Cut(q.Target, "/")
-	kind, ok := facts.ParseKind(word)
-	if !ok {
-		t.Fatalf("%s: target %s", name, q.Target)
+	kind, err := facts.ParseKind(word)
+	if err != nil {
+		t.Fatalf("%s: target %s: %v", name, q.Target, err)
 	}
 	got, err := diagnose.New(f, cluster.NewModel(cluster.ModelOptions{})).Why(facts.Ref{Kind: kind, Namespace: q.Namespace, Name: target})
 	if err != nil {

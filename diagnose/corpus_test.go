@@ -248,9 +248,9 @@ func (c *testCase) diagnoseWithout(t *testing.T, cause why.Cause) diagnose.Diagn
 	t.Helper()
 	d := diagnose.New(c.facts, cluster.NewModel(cluster.ModelOptions{})).Without(cause)
 	kind, name, _ := strings.Cut(c.Target, "/")
-	kind, ok := facts.ParseKind(kind)
-	if !ok {
-		t.Fatalf("%s: target %s", c.name, c.Target)
+	kind, err := facts.ParseKind(kind)
+	if err != nil {
+		t.Fatalf("%s: target %s: %v", c.name, c.Target, err)
 	}
 	got, err := d.Why(facts.Ref{Kind: kind, Namespace: c.Namespace, Name: name})
 	if err != nil {

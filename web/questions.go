@@ -149,9 +149,9 @@ func (s *desk) why(ctx context.Context, q url.Values) (any, error) {
 		return nil, badQuestion("that is no name")
 	}
 	if kind := q.Get("kind"); kind != "" {
-		var ok bool
-		if ref.Kind, ok = facts.ParseKind(kind); !ok {
-			return nil, badQuestion(fmt.Sprintf("%q is no kind of work: ask about a pod, job, deployment, statefulset, podgroup, jobset, pytorchjob, rayjob or the like", kind))
+		var err error
+		if ref.Kind, err = facts.ParseKind(kind); err != nil {
+			return nil, badQuestion(err.Error())
 		}
 	}
 	return s.questions.Why(ctx, ref)

@@ -132,20 +132,20 @@ var AskedKinds = []string{
 }
 
 // ParseKind finds the kind that a person means: "po", "deploy", "jobs.batch", "PyTorchJob".
-func ParseKind(word string) (kind string, ok bool) {
+func ParseKind(word string) (kind string, err error) {
 	w := strings.ToLower(word)
 	if k, ok := short[w]; ok {
-		return k, true
+		return k, nil
 	}
 	w, _, _ = strings.Cut(w, ".")
 	for _, kind := range AskedKinds {
 		for _, k := range Kinds {
 			if k.Kind == kind && (w == strings.ToLower(kind) || w == k.Resource) {
-				return kind, true
+				return kind, nil
 			}
 		}
 	}
-	return "", false
+	return "", fmt.Errorf("%q is no kind of work: ask about a pod, job, deployment, statefulset, podgroup, jobset, pytorchjob, rayjob or the like", word)
 }
 
 var short = map[string]string{"po": "Pod", "deploy": "Deployment", "sts": "StatefulSet", "rs": "ReplicaSet", "ds": "DaemonSet", "cj": "CronJob", "lws": "LeaderWorkerSet", "wl": "Workload", "vcjob": "Job"}
