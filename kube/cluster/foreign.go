@@ -5,7 +5,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/convert"
 	"github.com/berth-dev/berth/kube/dialect"
 )
@@ -656,7 +656,7 @@ func (f *Feed) ForeignQueues() []ForeignQueue {
 	}
 	running, waiting, reserved := f.workloads()
 	held, firm, wanted := make(map[string]map[string]int64), make(map[string]map[string]int64), make(map[string]map[string]int64)
-	kept := make(map[string]map[string]int64) // held, and reserved
+	inFlavors, kept := make(flavorAmounts), make(flavorAmounts) // what is held, and that with what is reserved
 	//archtest:any-order sums of whole numbers
 	for _, m := range f.members.pods {
 		if !m.pays() || !m.bound() && !m.waiting() {
@@ -666,7 +666,7 @@ func (f *Feed) ForeignQueues() []ForeignQueue {
 		if m.inGang() {
 			name = f.gangs.described[m.workload].Queue
 		}
-		f.addFlavors(m, name, held, kept)
+		f.addFlavors(m, name, inFlavors, kept)
 		for steps := 0; name != "" && steps <= len(f.tenancy.queues); steps++ {
 			for _, a := range m.takes {
 				add(wanted, name, a.Resource, a.Value)
@@ -707,7 +707,7 @@ func (f *Feed) ForeignQueues() []ForeignQueue {
 				v.Problem = q.problem.Error()
 			}
 			v.State.Allocated, v.State.Firm, v.State.Requested = listOf(held[name]), listOf(firm[name]), listOf(wanted[name])
-			v.State.ByFlavor, v.State.ReservedByFlavor = flavorsOf(held, name), flavorsOf(kept, name)
+			v.State.ByFlavor, v.State.ReservedByFlavor = inFlavors.of(name), kept.of(name)
 			v.State.Running, v.State.Waiting, v.State.Reserved, v.State.Shut = running[name], waiting[name], reserved[name], t.said.Shut
 			for _, below := range sortedNames(f.tenancy.queues) {
 				if f.tenancy.queues[below].Spec.Parent == name {
@@ -720,9 +720,9 @@ func (f *Feed) ForeignQueues() []ForeignQueue {
 	return out
 }
 
-// addFlavors adds what the pod holds of its queue in flavors, or what is kept for it while checks are made, under the names of queue
-// and flavor. What several nodes are kept for that are not all of one flavor is not among it.
-func (f *Feed) addFlavors(m *member, queue string, held, kept map[string]map[string]int64) {
+// addFlavors adds what the pod holds of its queue in flavors, or what is kept for it while checks are made. What several nodes
+// are kept for that are not all of one flavor is not among it.
+func (f *Feed) addFlavors(m *member, queue string, held, kept flavorAmounts) {
 	if m.foreign == nil || len(m.foreign.Flavors) == 0 {
 		return
 	}
@@ -738,21 +738,29 @@ func (f *Feed) addFlavors(m *member, queue string, held, kept map[string]map[str
 	}
 	for _, a := range m.takes {
 		if name := flavor.Names[a.Resource]; name != "" {
-			add(kept, queue+"/"+name, a.Resource, a.Value)
+			kept.add(queue, name, a)
 			if m.bound() {
-				add(held, queue+"/"+name, a.Resource, a.Value)
+				held.add(queue, name, a)
 			}
 		}
 	}
 }
 
-// flavorsOf are the amounts of a queue's flavors.
-func flavorsOf(amounts map[string]map[string]int64, queue string) map[string]corev1.ResourceList {
+// flavorAmounts are amounts by queue, flavor and resource.
+type flavorAmounts map[string]map[string]map[string]int64
+
+func (a flavorAmounts) add(queue, flavor string, takes engine.Amount) {
+	if a[queue] == nil {
+		a[queue] = make(map[string]map[string]int64)
+	}
+	add(a[queue], flavor, takes.Resource, takes.Value)
+}
+
+// of are the amounts of the queue's flavors.
+func (a flavorAmounts) of(queue string) map[string]corev1.ResourceList {
 	out := make(map[string]corev1.ResourceList)
-	for key, of := range amounts { //archtest:any-order each has its own key
-		if name, ok := strings.CutPrefix(key, queue+"/"); ok {
-			out[name] = listOf(of)
-		}
+	for flavor, amounts := range a[queue] { //archtest:any-order each has its own key
+		out[flavor] = listOf(amounts)
 	}
 	return out
 }
