@@ -32,12 +32,12 @@ func appSpread(app, topology string) engine.Spread {
 	return engine.Spread{Topology: topology, Namespace: "bench", Labels: appTerm(app, topology).Labels, MaxSkew: 1}
 }
 
-// settled binds 100 replicas of the spec, one on every n-th node.
-func (d *bed) settled(app string, every int, spec engine.Spec) {
+// settled binds 100 replicas of the spec, one on every n-th node of the first so many, over and over.
+func (d *bed) settled(app string, every, among int, spec engine.Spec) {
 	var pods []engine.Change
 	for i := range 100 {
 		c := d.service(fmt.Sprintf("bench/%s-%d", app, i), app, spec)
-		c.Pod.Node = d.snapshot.Nodes[i*every%len(d.snapshot.Nodes)].Name
+		c.Pod.Node = d.snapshot.Nodes[i*every%among].Name
 		pods = append(pods, c)
 	}
 	d.apply(pods)
@@ -48,7 +48,7 @@ func BenchmarkEngineRulesPlaceApart(b *testing.B) {
 	questions(b, func(d *bed) question {
 		spec := small()
 		spec.PodRules = &engine.PodRules{PodAntiAffinity: []engine.PodTerm{appTerm("db", hostLabel)}}
-		d.settled("db", 4, spec)
+		d.settled("db", 4, len(d.snapshot.Nodes), spec)
 		return question{
 			ask:   func(int) []engine.Change { return []engine.Change{d.service("bench/db", "db", spec)} },
 			check: d.started(1, 1),
@@ -56,17 +56,30 @@ func BenchmarkEngineRulesPlaceApart(b *testing.B) {
 	})
 }
 
-// BenchmarkEngineRulesPlaceApartRacks is the same with different racks, of which a rule closes 100.
+// BenchmarkEngineRulesPlaceApartRacks is the same with different racks, half of which the replicas close, or 100.
 func BenchmarkEngineRulesPlaceApartRacks(b *testing.B) {
+	apartRacks(b, func(d *bed) (among int, check func(engine.Plan)) { return len(d.snapshot.Nodes) / 2, d.started(1, 1) })
+}
+
+// BenchmarkEngineRulesProveApartRacks proves that one more has no rack, up to 5,000 nodes; of 50,000 the replicas cannot close all racks.
+func BenchmarkEngineRulesProveApartRacks(b *testing.B) {
+	apartRacks(b, func(d *bed) (among int, check func(engine.Plan)) {
+		if nodes := len(d.snapshot.Nodes); nodes <= 100*rackSize {
+			return nodes, d.refused(why.PodRules)
+		}
+		d.Skip("more racks than replicas")
+		return 0, nil
+	})
+}
+
+// apartRacks asks for one more of 100 replicas that are to be in different racks and run in those of the first so many nodes.
+func apartRacks(b *testing.B, of func(*bed) (among int, check func(engine.Plan))) {
 	questions(b, func(d *bed) question {
 		spec := small()
 		spec.PodRules = &engine.PodRules{PodAntiAffinity: []engine.PodTerm{appTerm("db", rackLabel)}}
-		d.settled("db", rackSize, spec)
-		ask := question{ask: func(int) []engine.Change { return []engine.Change{d.service("bench/db", "db", spec)} }, check: d.started(1, 1)}
-		if len(d.snapshot.Nodes) <= 100*rackSize {
-			ask.check = d.refused(why.PodRules)
-		}
-		return ask
+		among, check := of(d)
+		d.settled("db", rackSize, among, spec)
+		return question{ask: func(int) []engine.Change { return []engine.Change{d.service("bench/db", "db", spec)} }, check: check}
 	})
 }
 
