@@ -26,7 +26,7 @@ test: ## all tests; needs Go and make (SEED=2 for other random cases)
 	RAPID_SEED=$(SEED) $(GO) test $$($(GO) list ./... | grep -v /cmd/berth$$)
 	@$(MAKE) --no-print-directory drawn
 	@$(GO) test -count 1 -v -run TestScore ./diagnose
-	$(GO) tool -modfile=go.tools.mod gotestsum --format pkgname --hide-summary skipped --rerun-fails=1 --rerun-fails-max-failures=20 --packages ./cmd/berth -- -timeout 30m -short
+	$(GO) tool -modfile=go.tools.mod gotestsum --format pkgname --hide-summary skipped --rerun-fails=1 --rerun-fails-max-failures=20 --packages ./cmd/berth -- -timeout 30m -parallel 3 -short
 
 drawn: ## the properties of engine and kube with a new seed, which is printed (DRAWN=1234 replays one)
 	@seed=$(DRAWN); echo "drawn seed $$seed; replay with: make drawn DRAWN=$$seed"; \
