@@ -76,6 +76,18 @@ func (w *world) narrowed(p engine.Pod, flavors []string) (engine.Pod, bool) {
 	return p, known == len(flavors)
 }
 
+// given is the pod as it is on the node: it asks for the flavors besides in which it counts there. A spread is over the nodes of these.
+func (w *world) given(p engine.Pod, n engine.Node) engine.Pod {
+	var flavors []string
+	for _, a := range p.Requests {
+		if f := w.flavorOf(w.gang[p.Gang].Queue, a.Resource, n); a.Value > 0 && f != "" && !slices.Contains(flavors, f) {
+			flavors = append(flavors, f)
+		}
+	}
+	p, _ = w.narrowed(p, flavors)
+	return p
+}
+
 // onlyOn is the pod that asks for nodes of the i-th flavor of the group.
 func (w *world) onlyOn(p engine.Pod, g engine.FlavorGroup, i int) engine.Pod {
 	f := g.Flavors[i]

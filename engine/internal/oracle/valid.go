@@ -108,6 +108,7 @@ func (w *world) start(s engine.Start, evicted []engine.Eviction) error {
 // place carries one placement out, if the pod may be there, with these devices or any like them.
 func (w *world) place(p engine.Pod, x engine.Placement, model string) error {
 	n, ok := w.node[x.Node]
+	p = w.given(p, n)
 	free := names(w.usable(p, n, model))
 	if claimsOn(p, n) != nil {
 		free = append(free, slices.Concat(w.offers(p, n)...)...)
