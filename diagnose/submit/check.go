@@ -59,12 +59,14 @@ func (s *submission) unplanned() bool { return s.item.Refused != "" || s.fault !
 
 // checker is one check.
 type checker struct {
-	world   World
-	uids    int
-	assumes []string
-	now     *facts.Facts // with the manifests
-	subs    []*submission
-	full    *planner
+	world     World
+	items     []Item
+	namespace string // of objects that name none
+	uids      int
+	assumes   []string
+	now       *facts.Facts // with the manifests
+	subs      []*submission
+	full      *planner
 	// alone is the same cluster without other work; made when it is first asked for
 	alone *planner
 	plan  engine.Plan
@@ -79,6 +81,7 @@ type checker struct {
 	never   map[string]answer
 	holders map[string][]Holder
 	nodes   rule.Nodes
+	vain    map[*Item][]string // what they ask for and Berth does not do
 }
 
 // Check says what will become of the manifests, submitted together and now.
@@ -86,10 +89,12 @@ func Check(w World, namespace string, items []Item) Report {
 	c := newChecker(w)
 	r := Report{APIVersion: diagnose.APIVersion, Kind: Kind, At: w.Facts.At, Against: w.Against, Assumes: w.Assumes, Unseen: slices.Clone(w.Facts.Unseen), Workloads: []Workload{}}
 	objects := c.read(namespace, items)
+	c.items, c.namespace = items, namespace
 	c.now = with(w.Facts, objects)
 	c.openBroken()
 	c.full = c.planner(c.now)
 	c.place()
+	c.unspoken()
 	for _, s := range c.subs {
 		c.judge(s)
 		s.result.Findings = rule.Find(c.caseOf(s))
@@ -101,7 +106,9 @@ func Check(w World, namespace string, items []Item) Report {
 	}
 	around := &rule.World{Facts: c.now, Namespace: namespace, Bare: w.Bare, Fits: c.fits}
 	for i := range items {
-		for _, f := range slices.Concat(rule.Objects(around, items[i].Object), rule.Server(items[i].Said)) {
+		said := items[i].Said
+		said.Unheeded = c.vain[&items[i]]
+		for _, f := range slices.Concat(rule.Objects(around, items[i].Object), rule.Server(said)) {
 			f.File, f.Line = items[i].File, items[i].lineOf(f.Path)
 			r.Findings = append(r.Findings, f)
 		}
@@ -147,7 +154,7 @@ func (c *checker) openBroken() {
 }
 
 func newChecker(w World) *checker {
-	return &checker{world: w, where: make(map[string]string), held: make(map[string]answer), never: make(map[string]answer), holders: make(map[string][]Holder), nodes: make(rule.Nodes)}
+	return &checker{world: w, where: make(map[string]string), held: make(map[string]answer), never: make(map[string]answer), holders: make(map[string][]Holder), nodes: make(rule.Nodes), vain: make(map[*Item][]string)}
 }
 
 // planner makes a planner that stops trying edits out when the time is up.
@@ -192,6 +199,7 @@ func (c *checker) place() {
 		c.outcome(s)
 	}
 	c.estimate(together)
+	c.unheeded()
 	c.full.unset(together) // a diagnosis wants a model without what waits
 	c.full.unset(apart)
 }

@@ -1,6 +1,7 @@
 package submit
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,6 +64,55 @@ spec:
 			r := Check(w, "default", items(t, c.objects))
 			if len(r.Workloads) != 1 || r.Workloads[0].Verdict != Starts {
 				t.Errorf("%+v", r.Workloads)
+			}
+		})
+	}
+}
+
+// TestAsksInVain tells of everything in the manifests that has no effect: keys of pods, fields of objects, and dialects that are not read.
+func TestAsksInVain(t *testing.T) {
+	const pod = `
+apiVersion: v1
+kind: Pod
+metadata: {name: train, namespace: default, labels: {kueue.x-k8s.io/queue-name: team}, annotations: {kai.scheduler/task-priority: "3"}}
+spec:
+  schedulerName: kai-scheduler
+  containers:
+  - {name: train, image: registry.example/train:1, resources: {requests: {cpu: 100m}}}
+---
+apiVersion: scheduling.run.ai/v2
+kind: Queue
+metadata: {name: team}
+spec: {shards: [a], resources: {gpu: {quota: -1, limit: -1}}}
+`
+	for name, c := range map[string]struct {
+		dialects []string
+		want     []string
+	}{
+		"read": {[]string{"kai"}, []string{
+			"without effect: pod/train: kai.scheduler/task-priority (without effect)",
+			"without effect: pod/train: kueue.x-k8s.io/queue-name (not read without --dialect kueue)",
+			"without effect: queue/team: spec.shards",
+		}},
+		"not read": {nil, []string{
+			"without effect: pod/train: kai.scheduler/task-priority (a key of another scheduler)",
+			"without effect: pod/train: kueue.x-k8s.io/queue-name (not read without --dialect kueue)",
+			"without effect: queue/team: it is not read without --dialect kai",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := twoZones()
+			f.Speaks = c.dialects
+			w := World{Facts: f, Bare: true, Model: cluster.ModelOptions{For: []string{"berth"}, Dialects: c.dialects}}
+			var got []string
+			for _, f := range Check(w, "default", items(t, pod)).Findings {
+				got = append(got, f.Message)
+				if f.Code != "B119" || f.Line == 0 {
+					t.Errorf("%+v", f)
+				}
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got  %q\nwant %q", got, c.want)
 			}
 		})
 	}

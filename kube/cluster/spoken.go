@@ -56,3 +56,15 @@ func (m *Model) SpokenQueues() []ForeignQueue {
 	m.settle()
 	return m.feed.ForeignQueues()
 }
+
+// Unheeded is what the pod (namespace/name) asks for and does not get.
+func (m *Model) Unheeded(pod string) []string {
+	m.settle()
+	f := m.feed
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if p := f.members.pods[pod]; p != nil {
+		return f.unheeded(p)
+	}
+	return nil
+}

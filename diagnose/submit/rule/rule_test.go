@@ -46,7 +46,7 @@ func TestRules(t *testing.T) {
 }
 
 // play looks at the manifests in the cluster, and words what is found. server is what the API server says: lines of "drop PATH",
-// "change PATH WAS NOW", "warn TEXT" and "reclaimed TEXT", the last of which the plan says.
+// "change PATH WAS NOW", "warn TEXT", and "vain TEXT" and "reclaimed TEXT", which the plan says.
 func play(t *testing.T, cluster, given, server string) string {
 	t.Helper()
 	now := time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC)
@@ -73,6 +73,8 @@ func play(t *testing.T, cluster, given, server string) string {
 			said.Altered = append(said.Altered, Altered{Path: w[0], Was: w[1], Now: w[2]})
 		case "warn":
 			said.Warned = append(said.Warned, rest)
+		case "vain":
+			said.Unheeded = append(said.Unheeded, rest)
 		case "reclaimed":
 			reclaimed = rest
 		}

@@ -10,6 +10,8 @@ import (
 type Said struct {
 	Altered []Altered
 	Warned  []string // warnings in its own words
+	// Unheeded is what the object, or its pods, ask for and Berth does not do.
+	Unheeded []string
 }
 
 // Altered is a field that is not kept as it was written: a webhook or a policy changes it, or a feature gate that is off drops it.
@@ -52,7 +54,21 @@ func findWarned(s *Said) (out []Finding) {
 	return out
 }
 
-// Server is what the API server said of an object, as findings.
+var unheeded = Rule{
+	Code: "B119", Name: "asks-in-vain",
+	Title: "Asks for something that is not done",
+	Why:   "A field of another scheduler's object, or a key on pods or on what makes them, that Berth does not heed, or not in this value. The work is planned, and scheduled, as if it were not there.",
+	said:  findUnheeded,
+}
+
+func findUnheeded(s *Said) (out []Finding) {
+	for _, text := range s.Unheeded {
+		out = append(out, Finding{Message: "without effect: " + wording.Shortened(text, 400)})
+	}
+	return out
+}
+
+// Server is what was said of an object, by the API server or by whoever schedules it, as findings.
 func Server(s Said) []Finding {
 	var out []Finding
 	for _, r := range Rules() {

@@ -1,0 +1,100 @@
+package submit
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/berth-dev/berth/kube/dialect"
+	"github.com/berth-dev/berth/kube/dialect/all"
+)
+
+// unheeded notes what the manifests ask for and Berth does not do: fields of other schedulers' objects, and keys of pods. What waits is
+// in the model.
+func (c *checker) unheeded() {
+	for _, s := range c.subs {
+		for _, p := range s.pods {
+			for _, text := range c.full.model.Unheeded(keyOf(p)) {
+				c.ask(s.item, s.Ref.String()+": "+text)
+			}
+		}
+	}
+	said := make(map[string]*dialect.Object)
+	for _, o := range c.full.model.SpokenObjects() {
+		said[o.Kind+" "+o.Namespace+"/"+o.Name] = o
+	}
+	for i := range c.items {
+		u := unstructured.Unstructured{Object: c.items[i].Object}
+		kind := u.GroupVersionKind()
+		for _, namespace := range []string{cmp.Or(u.GetNamespace(), c.namespace), ""} {
+			o := said[kind.Kind+"."+kind.Group+" "+namespace+"/"+u.GetName()]
+			if o == nil {
+				continue
+			}
+			for _, text := range o.Unread {
+				c.ask(&c.items[i], refOf(c.items[i].Object, c.namespace).String()+": "+text)
+			}
+			if o.Problem != "" {
+				c.ask(&c.items[i], refOf(c.items[i].Object, c.namespace).String()+": "+o.Problem)
+			}
+			break
+		}
+	}
+}
+
+// unspoken notes, where there is no cluster to be asked what it serves, objects and keys of dialects that nobody was told to read.
+func (c *checker) unspoken() {
+	if !c.world.Bare {
+		return
+	}
+	for _, d := range all.Dialects() {
+		m := &c.world.Model
+		if slices.Contains(m.Dialects, d.Name()) || slices.ContainsFunc(d.SchedulerNames(), func(name string) bool { return slices.Contains(m.For, name) }) {
+			continue
+		}
+		for i := range c.items {
+			u := unstructured.Unstructured{Object: c.items[i].Object}
+			if slices.ContainsFunc(d.Kinds(), func(k dialect.Kind) bool { return k.Group == u.GroupVersionKind().Group }) {
+				c.ask(&c.items[i], fmt.Sprintf("%s: it is not read without --dialect %s", refOf(c.items[i].Object, c.namespace), d.Name()))
+			}
+		}
+		for _, s := range c.subs {
+			keys := make(map[string]bool)
+			for _, p := range s.pods {
+				within(keys, p.Labels, d.Domains())
+				within(keys, p.Annotations, d.Domains())
+			}
+			if s.Object != nil {
+				within(keys, s.Object.GetLabels(), d.Domains())
+				within(keys, s.Object.GetAnnotations(), d.Domains())
+			}
+			for _, key := range slices.Sorted(maps.Keys(keys)) {
+				if !slices.ContainsFunc(c.vain[s.item], func(text string) bool { return strings.Contains(text, key+" ") }) {
+					c.ask(s.item, fmt.Sprintf("%s: %s (not read without --dialect %s)", s.Ref, key, d.Name()))
+				}
+			}
+		}
+	}
+}
+
+// mostVain bounds what is noted of one manifest.
+const mostVain = 32
+
+func (c *checker) ask(of *Item, text string) {
+	if list := c.vain[of]; len(list) < mostVain && !slices.Contains(list, text) {
+		c.vain[of] = append(list, text)
+	}
+}
+
+// within adds the keys in the domains.
+func within(to map[string]bool, keys map[string]string, domains []string) {
+	for key := range keys { //archtest:any-order it fills a set
+		if dialect.Within(key, domains) {
+			to[key] = true
+		}
+	}
+}
