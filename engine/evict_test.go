@@ -109,11 +109,17 @@ func budgeted(keys ...string) func(*engine.Pod)  { return func(o *engine.Pod) { 
 func fixed(o *engine.Pod)                        { o.Evictable = false }
 func minRun(d time.Duration) func(*engine.Queue) { return func(q *engine.Queue) { q.MinRun = d } }
 func keepsBudgets(q *engine.Queue)               { q.KeepBudgets = true }
+func keeps(q *engine.Queue)                      { q.Keeps = true }
 func gangPrio(p int32) func(*engine.Gang)        { return func(g *engine.Gang) { g.Priority = p } }
 func core(g *engine.Gang)                        { g.Core = true }
 func inRack(g *engine.Gang)                      { g.Layout.Required = "rack" }
 func limit(n int64) func(*engine.Queue) {
 	return func(q *engine.Queue) { q.Limits = engine.Resources{{Resource: gpu, Value: n}} }
+}
+
+func timeshared(y *yard) *yard {
+	y.cfg.Policy = engine.TimeShare
+	return y
 }
 
 // Nobody is evicted where a rule protects all that could be.
@@ -130,6 +136,8 @@ func TestNobodyIsEvicted(t *testing.T) {
 		{"for a claimant whose department is above its quota", newYard(2, 2).queue("d", 1).queue("e", 2).queue("a", 2, under("d")).queue("b", 0, under("e")).
 			runs("old", "b", "n0", 2).runs("other", "b", "n1", 2).waits("new", "a", 2)},
 		{"what quota covers, as it has the priority", newYard(1, 4).queue("a", 2).queue("b", 2, minRun(time.Hour)).runs("first", "b", "n0", 2, prio(5)).runs("second", "b", "n0", 2, prio(1), ranFor(time.Minute)).waits("new", "a", 2)},
+		{"what a queue borrows and keeps", newYard(1, 2).queue("a", 2).queue("b", 0, keeps).runs("old", "b", "n0", 2).waits("new", "a", 1, prio(5))},
+		{"what it keeps, for a share", timeshared(newYard(1, 2).queue("a", -1).queue("b", -1, keeps).runs("old", "b", "n0", 1).runs("older", "b", "n0", 1).waits("new", "a", 1))},
 		{"work without a queue, by a queue", newYard(1, 2).queue("a", 2).runs("old", "", "n0", 2).waits("new", "a", 1, prio(5))},
 		{"a queue's, for work without one", newYard(1, 2).queue("a", 0).runs("old", "a", "n0", 2).waits("new", "", 1, prio(5))},
 		{"what may not be", newYard(1, 2).queue("a", -1).runs("old", "a", "n0", 2, fixed).waits("new", "a", 1, prio(5))},

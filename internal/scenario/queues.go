@@ -40,10 +40,11 @@ func (s *Story) queueSetters() setters[engine.Queue] {
 	kept := func(q *engine.Queue) *bool { return &q.KeepBudgets }
 	strict := func(q *engine.Queue) *bool { return &q.Strict }
 	frozen := func(q *engine.Queue) *bool { return &q.Frozen }
+	keeps := func(q *engine.Queue) *bool { return &q.Keeps }
 	devices := func(q *engine.Queue) *bool { return &q.DevicesOnly }
 	first := func(q *engine.Queue) *bool { return &q.QuotaFirst }
 	return setters[engine.Queue]{
-		flags: map[string]func(*engine.Queue, moment){"fair-users": yes(fair), "keep-budgets": yes(kept), "devices-only": yes(devices), "frozen": yes(frozen), "strict": yes(strict), "quota-first": yes(first)},
+		flags: map[string]func(*engine.Queue, moment){"fair-users": yes(fair), "keep-budgets": yes(kept), "devices-only": yes(devices), "frozen": yes(frozen), "keeps": yes(keeps), "strict": yes(strict), "quota-first": yes(first)},
 		values: map[string]reader[engine.Queue]{
 			"parent":        word(func(q *engine.Queue, v string) { q.Parent = v }),
 			"quota":         amounts(&s.Config, func(q *engine.Queue) *engine.Resources { return &q.Quota }),
@@ -63,6 +64,7 @@ func (s *Story) queueSetters() setters[engine.Queue] {
 			"reclaim-idle":  span(func(q *engine.Queue, d time.Duration) { q.ReclaimIdle = d }),
 			"keep-budgets":  no(kept),
 			"frozen":        no(frozen),
+			"keeps":         no(keeps),
 			"strict":        no(strict),
 			"stop":          word(func(q *engine.Queue, v string) { q.Stop = engine.Stop(v) }),
 			"devices-only":  no(devices),

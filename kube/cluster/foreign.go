@@ -29,6 +29,8 @@ type foreign struct {
 	groups   map[groupKey]*foreignGroup
 	stale    map[string]bool   // dialects of which an object that others may depend on has changed; with true, also for pods
 	rivals   map[string]string // dialects whose own controller lets workloads in, by name, and who that is
+	// namesakes is what was told of queues that do not count, as another has their name, by kind and namespace/name
+	namesakes map[string]string
 }
 
 // spoken is a kind, and whose it is.
@@ -55,7 +57,7 @@ type foreignGroup struct {
 }
 
 func newForeign() *foreign {
-	return &foreign{kinds: make(map[string]spoken), objects: make(map[string]map[string]*thing), classes: make(map[string]int32), groups: make(map[groupKey]*foreignGroup), stale: make(map[string]bool), rivals: make(map[string]string)}
+	return &foreign{kinds: make(map[string]spoken), objects: make(map[string]map[string]*thing), classes: make(map[string]int32), groups: make(map[groupKey]*foreignGroup), stale: make(map[string]bool), rivals: make(map[string]string), namesakes: make(map[string]string)}
 }
 
 func (s *foreign) used() bool { return len(s.dialects) > 0 }
@@ -185,7 +187,8 @@ func (f *Feed) SetForeign(u *unstructured.Unstructured) {
 		f.reenterMade(groupKey{kind, u.GetNamespace(), u.GetName()})
 		return
 	}
-	f.rereadLater(by.Dialect, t.said.Queue == nil) // queues are looked up by name when they are needed
+	// Queues are looked up by name when they are needed, unless pods are read by them.
+	f.rereadLater(by.Dialect, t.said.Queue == nil || t.said.Steers || known != nil && known.said.Steers)
 }
 
 // read1 reads the object, and says what of it has no effect where that is news.
@@ -236,8 +239,45 @@ func (f *Feed) reread() {
 	}
 }
 
+// namesake is who else has the name of the object's queue, and counts, as a sentence; "": nobody. A name is of one queue, whoever says so:
+// a BerthQueue counts, then the dialects' objects in the order of their kinds' names. Workloads that name the queue in either dialect are
+// charged to that one.
+func (f *Feed) namesake(said *dialect.Object) string {
+	q := f.tenancy.queues[said.Queue.Name]
+	switch {
+	case q == nil:
+		return ""
+	case q.said == nil:
+		return "BerthQueue " + q.Name + " has the same name, and counts"
+	case q.said.Kind != said.Kind || q.said.Name != said.Name:
+		return q.said.Kind + " " + q.said.Name + " has the same name, and counts: workloads of both are charged to it"
+	}
+	return ""
+}
+
+// tellNamesakes says of queues that do not count who does, where that is news.
+func (f *Feed) tellNamesakes() {
+	for _, kind := range sortedNames(f.foreign.objects) {
+		for _, key := range sortedNames(f.foreign.objects[kind]) {
+			t, other := f.foreign.objects[kind][key], ""
+			if t.said != nil && t.said.Queue != nil && f.foreign.rival(f.foreign.kinds[kind].Dialect) == "" {
+				other = f.namesake(t.said)
+			}
+			if other != "" && other != f.foreign.namesakes[kind+"/"+key] {
+				f.listen.NotHonoured(t.raw, append([]string{other}, unreadOf(t.said)...))
+			}
+			if other == "" {
+				delete(f.foreign.namesakes, kind+"/"+key)
+			} else {
+				f.foreign.namesakes[kind+"/"+key] = other
+			}
+		}
+	}
+}
+
 // giveForeignQueues has the dialects' queues in the tenancy, but for those that a BerthQueue has the name of.
 func (f *Feed) giveForeignQueues() {
+	defer f.tellNamesakes()
 	there := make(map[string]bool)
 	for _, kind := range sortedNames(f.foreign.objects) {
 		for _, key := range sortedNames(f.foreign.objects[kind]) {
@@ -273,6 +313,7 @@ func (f *Feed) RemoveForeign(u *unstructured.Unstructured) {
 		return
 	}
 	cut(s.objects, kind, keyOf(u))
+	delete(s.namesakes, kind+"/"+keyOf(u))
 	f.listen.Forget(u.GetUID())
 	if by.Grouping {
 		delete(f.made.said, groupKey{kind, u.GetNamespace(), u.GetName()})
@@ -701,8 +742,8 @@ func (f *Feed) ForeignQueues() []ForeignQueue {
 			name := t.said.Queue.Name
 			v := ForeignQueue{Dialect: by.Dialect, Kind: by.Kind, Queue: name, Object: t.raw, Unread: t.said.Unread, Problem: t.said.Problem}
 			q := f.tenancy.queues[name]
-			if q != nil && q.said == nil {
-				v.Problem = "BerthQueue " + name + " has the same name, and counts"
+			if other := f.namesake(t.said); other != "" {
+				v.Problem = other
 			} else if q != nil && q.problem != nil {
 				v.Problem = q.problem.Error()
 			}

@@ -18,6 +18,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/kube/dialect/kai"
+	"github.com/berth-dev/berth/kube/dialect/volcano"
 )
 
 // kaiModel is a cluster of one node with eight GPUs where KAI's manifests are read.
@@ -159,3 +160,46 @@ func TestForeignNotSpoken(t *testing.T) {
 		t.Error("KAI's objects are read where nobody speaks it")
 	}
 }
+
+// A name is of one queue: of two dialects' objects with it the first by kind counts, and the other says so, once.
+func TestForeignQueuesOfTheSameName(t *testing.T) {
+	m := NewModel(ModelOptions{For: []string{DefaultName, kai.SchedulerName, volcano.SchedulerName}})
+	told := &notes{}
+	m.feed.listen = told
+	other := kaiObject("scheduling.volcano.sh/v1beta1", "Queue", "", "q", map[string]any{"weight": int64(5)})
+	other.SetUID("volcano")
+	m.Set(other)
+	m.feed.Settle()
+	if got := m.feed.Queues()[0].Spec.Weight; got != 5 || len(told.of) != 0 {
+		t.Fatalf("alone it has weight %d, and is told %q", got, told.of)
+	}
+	m.Set(kaiQueue("q", map[string]any{"overQuotaWeight": 3.0}))
+	m.feed.Settle()
+	want := "Queue.scheduling.run.ai q has the same name, and counts: workloads of both are charged to it"
+	if got := m.feed.Queues()[0].Spec.Weight; got != 3 || len(told.of) != 1 || told.of[0] != want {
+		t.Errorf("weight %d, told %q", got, told.of)
+	}
+	for _, q := range m.feed.ForeignQueues() {
+		if is := q.Kind.Group == "scheduling.volcano.sh"; is != (q.Problem == want) {
+			t.Errorf("%s: %q", q.Kind.Name(), q.Problem)
+		}
+	}
+	m.Set(kaiQueue("q", map[string]any{"overQuotaWeight": 4.0}))
+	m.feed.Settle()
+	if len(told.of) != 1 {
+		t.Errorf("told again: %q", told.of)
+	}
+	m.Delete(kaiQueue("q", nil))
+	m.feed.Settle()
+	if got := m.feed.Queues()[0].Spec.Weight; got != 5 {
+		t.Errorf("weight %d once the other is gone", got)
+	}
+}
+
+// notes has what is told to be without effect.
+type notes struct {
+	silence
+	of []string
+}
+
+func (n *notes) NotHonoured(_ Object, what []string) { n.of = append(n.of, what...) }

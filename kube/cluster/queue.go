@@ -41,6 +41,7 @@ type queue struct {
 	open     map[string]bool // the namespaces that may use it; nil: all
 	said     *dialect.Object // of a dialect, that says it; nil: it is a BerthQueue
 	flavors  *dialect.FlavorQuotas
+	keeps    bool // what runs in it is not evicted for others
 }
 
 // namespace is what matters here of one.
@@ -94,6 +95,7 @@ func (f *Feed) SetQueue(q *v1alpha1.BerthQueue) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.setQueue(q, nil, nil)
+	f.tellNamesakes()
 }
 
 // setQueue takes in a queue, which an object of a dialect says, or nil.
@@ -103,12 +105,12 @@ func (f *Feed) setQueue(q *v1alpha1.BerthQueue, said *dialect.Object, flavors *d
 	if said != nil && known != nil && known.said == nil {
 		return
 	}
-	if known != nil && equality.Semantic.DeepEqual(known.Spec, q.Spec) && equality.Semantic.DeepEqual(known.flavors, flavors) {
+	if known != nil && equality.Semantic.DeepEqual(known.Spec, q.Spec) && equality.Semantic.DeepEqual(known.flavors, flavors) && known.keeps == keeps(q, said) {
 		known.BerthQueue, known.said = q, said // with a new status
 		t.usageChanged()
 		return
 	}
-	got := &queue{BerthQueue: q, said: said, flavors: flavors}
+	got := &queue{BerthQueue: q, said: said, flavors: flavors, keeps: keeps(q, said)}
 	got.selector, got.problem = convert.OpenTo(q)
 	t.allMoved = t.allMoved || len(t.queues) == 0
 	t.queues[q.Name] = got
@@ -118,6 +120,11 @@ func (f *Feed) setQueue(q *v1alpha1.BerthQueue, said *dialect.Object, flavors *d
 	f.bookings.stale = f.bookings.stale || len(q.Spec.Bookings) > 0 || known != nil && len(known.Spec.Bookings) > 0
 	t.usageChanged()
 	f.out.wake()
+}
+
+// keeps says whether what runs in the queue is not evicted for others, as the object that it is says.
+func keeps(q *v1alpha1.BerthQueue, said *dialect.Object) bool {
+	return said != nil && said.Queue == q && said.Keeps
 }
 
 // choose finds the namespaces that may use the queue.
@@ -296,7 +303,7 @@ func (t *tenancy) hasMoved(key string) bool { return t.allMoved || t.moved[names
 func (f *Feed) giveQueue(q *queue) {
 	v := convert.Queue(q.BerthQueue)
 	convert.QueueFlavors(&v, q.flavors)
-	v.Version, v.Frozen = f.out.derived.next(), v.Frozen || f.tenancy.frozen
+	v.Version, v.Frozen, v.Keeps = f.out.derived.next(), v.Frozen || f.tenancy.frozen, q.keeps
 	if q.open != nil {
 		v.Namespaces = append([]string{}, slices.Sorted(maps.Keys(q.open))...) // never nil, which is all
 	}

@@ -40,6 +40,12 @@ func Restrict(p *corev1.Pod, flavors []dialect.Flavor) {
 	if p.Spec.Affinity.NodeAffinity == nil {
 		p.Spec.Affinity.NodeAffinity = &corev1.NodeAffinity{}
 	}
+	for i := range flavors {
+		if w := flavors[i].Prefer; w > 0 {
+			at := p.Spec.Affinity.NodeAffinity // its own, as the spec is
+			at.PreferredDuringSchedulingIgnoredDuringExecution = append(at.PreferredDuringSchedulingIgnoredDuringExecution, corev1.PreferredSchedulingTerm{Weight: min(w, 100), Preference: terms[i]})
+		}
+	}
 	own := p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 	if own == nil {
 		own = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}}

@@ -77,6 +77,8 @@ type Object struct {
 	Implies *v1alpha1.BerthQueue
 	// Flavors are amounts of Queue by flavor of nodes, and ImpliesFlavors of Implies; nil: none.
 	Flavors, ImpliesFlavors *FlavorQuotas
+	// Keeps says that what runs in Queue is not evicted for other queues, however much it borrows.
+	Keeps bool
 	// Entrance says that workloads come into a queue through it: its status says how many.
 	Entrance bool
 	// Value is what the dialect keeps of it for Pod and Read, of any type; it is not written to.
@@ -87,6 +89,8 @@ type Object struct {
 	Problem string
 	// Shut is why nothing begins by it for now; the zero value: things do.
 	Shut Shut
+	// Steers says of a queue that Pod looks at it: pods are read again when it changes. Of other objects that is always so.
+	Steers bool
 }
 
 // Shut is why a queue is shut, in the project's words.
@@ -164,6 +168,7 @@ type Flavor struct {
 	Labels      map[string]string   // that such a node has
 	Tolerations []corev1.Toleration // that pods need there beside their own
 	Names       map[string]string   // what the project calls it, by resource
+	Prefer      int32               // how much such nodes are preferred to others that will do, up to 100; 0: not at all
 }
 
 // FlavorQuotas are amounts of a queue that count apart by flavor of nodes, beside those of each resource as a whole, which BerthQueues

@@ -94,6 +94,9 @@ func (g *FlavorGroup) ways(i int) int {
 // checkFlavors is Check of the flavors, and of the amounts that name one.
 func (q *Queue) checkFlavors() string {
 	for _, a := range q.Lend {
+		if strings.Contains(a.Resource, "@") {
+			return fmt.Sprintf("lend: %s: what is lent is of a resource as a whole; limit the other queues' amounts of one model instead", a.Resource)
+		}
 		if _, _, ok := FlavorOf(a.Resource); ok {
 			return fmt.Sprintf("lend: %s: what is lent of one flavor is said by the limits of the other queues", a.Resource)
 		}

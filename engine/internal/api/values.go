@@ -304,6 +304,9 @@ type Queue struct {
 	Stop Stop `json:"stop,omitempty"`
 	// Frozen says that nothing is evicted of what runs in the queue and in those below it, for whatever cause.
 	Frozen bool `json:"frozen,omitempty"`
+	// Keeps says that what runs in the queue is not evicted for another queue's quota or share, however much the queue borrows. Within
+	// the queue higher priorities go first as everywhere.
+	Keeps bool `json:"keeps,omitempty"`
 	// Flavors are the kinds of nodes on which amounts of some resources count apart. Of each group that covers a resource which
 	// they request, members of a gang that request the same get one flavor, the first that their queues afford and that has
 	// places, and are on no other nodes. The flavors of the queue itself count, and not those of queues above it.
@@ -587,7 +590,8 @@ type Rejected struct {
 //	21 2026-11-18  Offer.Reach: devices that several nodes reach
 //	22 2026-11-18  shares of devices: Offer.Shared, Capacity, Uses and Held; Offer.Fails and Blocks; DeviceRequest.Claim
 //	23 2026-11-18  Queue.Flavors and QuotaFirst: amounts of queues by kind of node
-const SnapshotVersion = 23
+//	24 2026-11-18  Queue.Keeps: what a queue borrows is not asked back; Queue.Lend of one GPU model is refused
+const SnapshotVersion = 24
 
 // Snapshot is everything a State knows, in canonical order. Times are in UTC.
 type Snapshot struct {

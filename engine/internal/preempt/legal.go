@@ -339,6 +339,9 @@ func (c *claim) takeUnit(u *unit, cause api.EvictionCause, reach int) {
 	if u.claim == c.id || t.Gang == c.g || t.payer.Frozen() {
 		return
 	}
+	if byOthers := cause == api.Reclaimed || cause == api.Shared; byOthers && t.payer.Spec != nil && t.payer.Spec.Keeps {
+		return
+	}
 	least := c.y.minRun(t.payer)
 	for _, p := range u.pods {
 		// Each pod counts by itself: one that came back to a gang which runs for long is young too.

@@ -58,7 +58,6 @@ resources:
   name: nvidia.com/gpu
   quota: "8"
 - gpuModel: A100
-  lend: "1"
   name: nvidia.com/gpu
   quota: "4"
 weight: 1

@@ -125,10 +125,14 @@ func flavorGroups(groups []resourceGroup, in string, w dialect.World, others mix
 	return out
 }
 
-// split has the amounts of resources and models, and those of flavors; nil: none. What is lent of a flavor is in the limits of the others.
+// split has the amounts of resources and models, and those of flavors; nil: none. What is lent of a flavor, or of
+// a GPU model, is in the limits of the others.
 func split(list []amount) (resources []v1alpha1.QueueResource, flavors *dialect.FlavorQuotas) {
 	for _, a := range list {
 		if a.flavor == "" {
+			if a.GPUModel != "" {
+				a.Lend = nil // as of a flavor
+			}
 			resources = append(resources, a.QueueResource)
 			continue
 		}

@@ -138,7 +138,11 @@ func (g *grouping) named(name string, out *dialect.Terms) {
 		clear(out.Keys) // it is no gang yet: each of its pods says why
 	}
 	g.Ignore(queueKey, jobQueueKey, minMemberKey) // the group's count
-	out.Keys[v1alpha1.KeyQueue] = berthName(or(spec.Queue, defaultQueue))
+	queue := or(spec.Queue, defaultQueue)
+	out.Keys[v1alpha1.KeyQueue] = berthName(queue)
+	if out.Awaits == "" {
+		g.nodeGroups(queue, out)
+	}
 	g.priority(spec.PriorityClassName, out)
 }
 
@@ -153,6 +157,7 @@ func (g *grouping) derived(out *dialect.Terms) {
 	name, least := groupPrefix+string(top.UID), g.least()
 	queue := or(or(g.Annotation(queueKey), g.Either(jobQueueKey)), defaultQueue)
 	out.Keys[v1alpha1.KeyQueue] = berthName(queue)
+	g.nodeGroups(queue, out)
 	if least > 1 {
 		out.Keys[v1alpha1.KeyGang], out.Keys[v1alpha1.KeyMin] = name, strconv.Itoa(least)
 	}

@@ -1,6 +1,7 @@
 package volcano
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -126,7 +127,7 @@ weight: 1
 			spec: "{weight: 1, reclaimable: false, dequeueStrategy: fifo, type: x, affinity: {nodeGroupAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [a]}}, guarantee: {nodes: 2}}",
 			want: "queueingStrategy: StrictFIFO\nweight: 1\n",
 			unread: []string{
-				"spec.affinity", "spec.guarantee.nodes", "spec.type", "spec.reclaimable (what its workloads hold beyond what it deserves can be reclaimed)",
+				"spec.guarantee.nodes", "spec.type",
 			},
 		},
 		"device classes": {
@@ -389,4 +390,41 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("no queue: %+v", terms)
 		}
 	})
+}
+
+// TestNodeGroups has pods on the node groups of their queue, as Volcano's plugin nodegroup does.
+func TestNodeGroups(t *testing.T) {
+	const required, preferred = "requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution"
+	for name, c := range map[string]struct {
+		affinity string
+		want     string
+		awaits   string
+	}{
+		"none":              {affinity: "{}"},
+		"required":          {affinity: "{nodeGroupAffinity: {" + required + ": [a, b]}}", want: "a=100 b=100"},
+		"and preferred":     {affinity: "{nodeGroupAffinity: {" + required + ": [a], " + preferred + ": [b, a]}}", want: "a=100 b=50"},
+		"but":               {affinity: "{nodeGroupAffinity: {" + required + ": [a, b]}, nodeGroupAntiAffinity: {" + required + ": [b]}}", want: "a=100"},
+		"rather not":        {affinity: "{nodeGroupAffinity: {" + required + ": [a, b]}, nodeGroupAntiAffinity: {" + preferred + ": [b]}}", want: "a=100 b=0"},
+		"only what is out":  {affinity: "{nodeGroupAntiAffinity: {" + required + ": [b]}}", awaits: "Queue team: its affinity names no node group that its workloads may have"},
+		"out, rather not":   {affinity: "{nodeGroupAntiAffinity: {" + required + ": [b], " + preferred + ": [b]}}", want: "b=0"},
+		"without any group": {affinity: "{nodeGroupAffinity: {}}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := worldOf(t, queueText("team", "{affinity: "+c.affinity+"}"), queueText("below", "{parent: team}"))
+			if o := w.Object(Queues, "", "team"); len(o.Unread) > 0 || !o.Steers {
+				t.Errorf("not read: %q", o.Unread)
+			}
+			for _, queue := range []string{"team", "below"} {
+				p := &dialect.Pod{Pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "a", Annotations: map[string]string{queueKey: queue}}, Spec: corev1.PodSpec{SchedulerName: SchedulerName}}}
+				terms := New().Pod(p, w)
+				var got []string
+				for _, f := range terms.Flavors {
+					got = append(got, fmt.Sprintf("%s=%d", f.Labels[nodeGroupKey], f.Prefer))
+				}
+				if strings.Join(got, " ") != c.want || terms.Awaits != c.awaits {
+					t.Errorf("%s: %v, awaits %q", queue, got, terms.Awaits)
+				}
+			}
+		})
+	}
 }

@@ -26,6 +26,7 @@ type queueSpec struct {
 	Guarantee       grant           `json:"guarantee"`
 	Reclaimable     *bool           `json:"reclaimable"`
 	DequeueStrategy string          `json:"dequeueStrategy"`
+	Affinity        *affinity       `json:"affinity"`
 }
 
 type grant struct {
@@ -46,9 +47,8 @@ func readQueue(o *unstructured.Unstructured, w dialect.World) dialect.Object {
 	q := &v1alpha1.BerthQueue{ObjectMeta: metav1.ObjectMeta{Name: berthName(o.GetName())}}
 	q.Spec.Weight, q.Spec.Priority = min(max(spec.Weight, 1), maxWeight), spec.Priority
 	q.Spec.Parent = parentOf(o.GetName(), spec.Parent, w)
-	if spec.Reclaimable != nil && !*spec.Reclaimable {
-		out.Unread = append(out.Unread, "spec.reclaimable (what its workloads hold beyond what it deserves can be reclaimed)")
-	}
+	// Volcano asks the queue of the victim alone (pkg/scheduler/actions/reclaim/reclaim.go of v1.16.0-alpha.1, reclaimForTask).
+	out.Keeps = spec.Reclaimable != nil && !*spec.Reclaimable
 	if spec.DequeueStrategy == "fifo" {
 		q.Spec.QueueingStrategy = v1alpha1.StrictFIFO
 	}
@@ -68,7 +68,7 @@ func readQueue(o *unstructured.Unstructured, w dialect.World) dialect.Object {
 	if o.GetName() == rootQueue && w != nil && problem == "" {
 		q.Spec.Resources = rootResources(q.Spec.Resources, w)
 	}
-	out.Queue, out.Value = q, spec
+	out.Queue, out.Value, out.Steers = q, spec, spec.Affinity != nil
 	if path := o.GetAnnotations()[hierarchyKey]; path != "" {
 		descend(path, o.GetAnnotations()[hierarchyWeights], &spec, &out, w)
 	}
