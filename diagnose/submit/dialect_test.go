@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/berth-dev/berth/kube/cluster"
+	"github.com/berth-dev/berth/kube/dialect/all"
 )
 
 // TestGangsOfDialects plans gangs that another scheduler's keys make as what they are: all of their pods, not one of those alike.
@@ -113,6 +114,45 @@ spec: {shards: [a], resources: {gpu: {quota: -1, limit: -1}}}
 			}
 			if !slices.Equal(got, c.want) {
 				t.Errorf("got  %q\nwant %q", got, c.want)
+			}
+		})
+	}
+}
+
+// TestMadeByOthers plans what other projects' controllers make as they make it: with the queue, the gang and the scheduler that follow from
+// their objects.
+func TestMadeByOthers(t *testing.T) {
+	const template = `{spec: {restartPolicy: Never, containers: [{name: c, image: registry.example/train:1, resources: {requests: {cpu: CPU}}}]}}`
+	vcjob := func(spec, cpu string) string {
+		return `{apiVersion: batch.volcano.sh/v1alpha1, kind: Job, metadata: {name: train}, spec: {` + spec + ` tasks: [{name: a, replicas: 2, template: ` + strings.Replace(template, "CPU", cpu, 1) + `}]}}`
+	}
+	ray := `{apiVersion: ray.io/v1, kind: RayCluster, metadata: {name: train, labels: {LABELS}}, spec: {headGroupSpec: {template: ` + strings.Replace(template, "CPU", "1", 1) + `}}}`
+	const queue = "\n---\n{apiVersion: scheduling.volcano.sh/v1beta1, kind: Queue, metadata: {name: team}, spec: {capability: {cpu: 3}}}"
+	for name, c := range map[string]struct {
+		dialect, objects string
+		want             Verdict
+		summary          string
+	}{
+		"a Job of Volcano":                {"volcano", vcjob("queue: team,", "1") + queue, Starts, "queue team"},
+		"whose queue is missing":          {"volcano", vcjob("queue: nobody,", "1"), Never, "queue nobody does not exist"},
+		"more than its queue may have":    {"volcano", vcjob("queue: team,", "2") + queue, Never, "queue team"},
+		"a RayCluster in a queue of KAI":  {"kai", strings.Replace(ray, "LABELS", "kai.scheduler/queue: nobody", 1), Never, "queue nobody does not exist"},
+		"a RayCluster in a LocalQueue":    {"kueue", strings.Replace(ray, "LABELS", "kueue.x-k8s.io/queue-name: nobody", 1), Never, "LocalQueue nobody doesn't exist"},
+		"a RayCluster of the default one": {"kai", strings.Replace(ray, "LABELS", "", 1), Starts, ""},
+		"a pod of a PodGroup": {"coscheduling", `{apiVersion: v1, kind: Pod, metadata: {name: train, labels: {scheduling.x-k8s.io/pod-group: g}}, spec: {containers: [{name: c, image: registry.example/train:1}]}}
+---
+{apiVersion: scheduling.x-k8s.io/v1alpha1, kind: PodGroup, metadata: {name: g}, spec: {minMember: 2}}`, Never, "gang g needs 2 pods to start"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := twoZones()
+			f.Speaks = []string{c.dialect}
+			names := append([]string{"berth", "default-scheduler"}, all.Find(c.dialect).SchedulerNames()...)
+			r := Check(World{Facts: f, Bare: true, Model: cluster.ModelOptions{For: names, Dialects: []string{c.dialect}}}, "default", items(t, c.objects))
+			if len(r.Workloads) != 1 || r.Workloads[0].Verdict != c.want || !strings.Contains(r.Workloads[0].Summary, c.summary) {
+				t.Errorf("%+v", r.Workloads)
+			}
+			for _, f := range r.Findings {
+				t.Errorf("%+v", f)
 			}
 		})
 	}

@@ -35,7 +35,7 @@ func (c *checker) read(namespace string, items []Item) []facts.Object {
 		return types.UID(fmt.Sprintf("submitted-%d", c.uids))
 	}
 	left := workload.MostInAll
-	o := workload.Options{At: c.world.Facts.At, Namespace: namespace, Nodes: c.world.Facts.Nodes, UID: uid, Budget: &left, LetIn: c.letIn()}
+	o := workload.Options{At: c.world.Facts.At, Namespace: namespace, Nodes: c.world.Facts.Nodes, UID: uid, Budget: &left, LetIn: c.letIn(), Volcano: c.spoken("volcano")}
 	var objects []facts.Object
 	var claims []*corev1.PersistentVolumeClaim
 	for i := range items {
@@ -165,6 +165,7 @@ func (c *checker) admit(s *submission, p *workload.Part, f *facts.Facts) {
 		workload.Fill(pod, f)
 		if c.world.Bare {
 			workload.TolerateDevices(pod)
+			c.route(s, pod, f)
 		} else {
 			f.Admit(pod)
 		}
@@ -181,6 +182,32 @@ func (c *checker) admit(s *submission, p *workload.Part, f *facts.Facts) {
 		filled.Namespace = s.Ref.Namespace
 		fill(filled)
 		t.Spec, t.Labels, t.Annotations = filled.Spec, filled.Labels, filled.Annotations
+	}
+}
+
+// route gives a pod that names no scheduler the one that the admission policies of the dialects that are spoken give it: pods of Ray's
+// objects that name a queue, and those of PodGroups and namespaces with an ElasticQuota.
+func (c *checker) route(s *submission, pod *corev1.Pod, f *facts.Facts) {
+	if pod.Spec.SchedulerName != corev1.DefaultSchedulerName {
+		return
+	}
+	var labels map[string]string // of an object of Ray's
+	if u, ok := s.Object.(*unstructured.Unstructured); ok && u.GroupVersionKind().Group == "ray.io" {
+		labels = u.GetLabels()
+	}
+	quota := slices.ContainsFunc(f.Foreign["ElasticQuota.scheduling.x-k8s.io"], func(q *unstructured.Unstructured) bool { return q.GetNamespace() == pod.Namespace })
+	for _, by := range []struct {
+		dialect string
+		its     bool
+	}{
+		{"kai", labels["kai.scheduler/queue"] != ""},
+		{"volcano", labels["volcano.sh/queue-name"] != ""},
+		{"coscheduling", labels["ray.io/gang-scheduling-enabled"] != "" || quota || pod.Labels["scheduling.x-k8s.io/pod-group"] != "" || pod.Labels["pod-group.scheduling.sigs.k8s.io/name"] != ""},
+	} {
+		if d := all.Find(by.dialect); by.its && c.spoken(by.dialect) && d != nil {
+			pod.Spec.SchedulerName = d.SchedulerNames()[0]
+			return
+		}
 	}
 }
 

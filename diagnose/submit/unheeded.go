@@ -52,8 +52,7 @@ func (c *checker) unspoken() {
 		return
 	}
 	for _, d := range all.Dialects() {
-		m := &c.world.Model
-		if slices.Contains(m.Dialects, d.Name()) || slices.ContainsFunc(d.SchedulerNames(), func(name string) bool { return slices.Contains(m.For, name) }) {
+		if c.spoken(d.Name()) {
 			continue
 		}
 		for i := range c.items {
@@ -79,6 +78,12 @@ func (c *checker) unspoken() {
 			}
 		}
 	}
+}
+
+// spoken says whether the dialect is read.
+func (c *checker) spoken(name string) bool {
+	m, d := &c.world.Model, all.Find(name)
+	return slices.Contains(m.Dialects, name) || d != nil && slices.ContainsFunc(d.SchedulerNames(), func(name string) bool { return slices.Contains(m.For, name) })
 }
 
 // mostVain bounds what is noted of one manifest.

@@ -296,5 +296,8 @@ func objectsOf(w *workload.Workload) []facts.Object {
 	for _, c := range w.Claims() {
 		add(c)
 	}
+	for _, o := range w.Also {
+		add(o)
+	}
 	return out
 }

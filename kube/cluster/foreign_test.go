@@ -18,7 +18,6 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/kube/dialect/kai"
-	"github.com/berth-dev/berth/kube/dialect/volcano"
 )
 
 // kaiModel is a cluster of one node with eight GPUs where KAI's manifests are read.
@@ -163,7 +162,7 @@ func TestForeignNotSpoken(t *testing.T) {
 
 // A name is of one queue: of two dialects' objects with it the first by kind counts, and the other says so, once.
 func TestForeignQueuesOfTheSameName(t *testing.T) {
-	m := NewModel(ModelOptions{For: []string{DefaultName, kai.SchedulerName, volcano.SchedulerName}})
+	m := NewModel(ModelOptions{For: []string{DefaultName, kai.SchedulerName, "volcano"}})
 	told := &notes{}
 	m.feed.listen = told
 	other := kaiObject("scheduling.volcano.sh/v1beta1", "Queue", "", "q", map[string]any{"weight": int64(5)})

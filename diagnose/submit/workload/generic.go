@@ -108,7 +108,10 @@ func (m *maker) generic(w *Workload, u *unstructured.Unstructured) error {
 		if len(s.found) > 1 {
 			called += "-" + strings.ToLower(f.name)
 		}
-		w.add(m.replicaSet(f.name, u, called, f.path, &t, n))
+		p := m.replicaSet(f.name, u, called, f.path, &t, n)
+		p.Maker.SetLabels(u.GetLabels()) // it stands for the object, whose keys count for its pods
+		p.Maker.SetAnnotations(u.GetAnnotations())
+		w.add(p)
 	}
 	return nil
 }

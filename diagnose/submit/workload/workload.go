@@ -30,8 +30,9 @@ const (
 // Workload is an object that will have pods.
 type Workload struct {
 	Ref    facts.Ref
-	Object facts.Object // as it was given, typed where its kind is known
-	Parts  []Part       // by where their templates are
+	Object facts.Object   // as it was given, typed where its kind is known
+	Parts  []Part         // by where their templates are
+	Also   []facts.Object // that its controller makes beside pods, and who makes them
 	// Idle is why it will have no pods for now: it is suspended, or scaled to zero. "": it will have some.
 	Idle string
 }
@@ -66,6 +67,8 @@ type Options struct {
 	Budget    *int // pods that may still be made of all objects; nil: MostPods for each
 	// LetIn says whether a Job that is suspended is so until a queue lets it in: it has the pods that it will have then. Nil: none is.
 	LetIn func(*metav1.ObjectMeta) bool
+	// Volcano says that Jobs of Volcano have a PodGroup, and pods that name its scheduler.
+	Volcano bool
 }
 
 // Of reads an object, as JSON has it. It returns nil for one that has no pods, and the object, typed, where its kind is
@@ -114,6 +117,8 @@ func Of(object map[string]any, o Options) (*Workload, facts.Object, error) {
 	case *unstructured.Unstructured:
 		if t.GetKind() == "JobSet" && t.GroupVersionKind().Group == "jobset.x-k8s.io" {
 			err = m.jobSet(w, t)
+		} else if t.GetKind() == "Job" && t.GroupVersionKind().Group == "batch.volcano.sh" && o.Volcano {
+			err = m.volcanoJob(w, t)
 		} else {
 			err = m.generic(w, t)
 		}
