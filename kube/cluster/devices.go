@@ -193,6 +193,23 @@ func (f *Feed) ResourceClaim(key string) *resourcev1.ResourceClaim {
 	return f.devices.claims[key]
 }
 
+// TakenAlternatives says with which alternatives the requests of the pod's claims are met, where they list some.
+func (f *Feed) TakenAlternatives(pod string) (out []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.members.pods[pod]
+	if m == nil || len(m.pod.Spec.ResourceClaims) == 0 {
+		return nil
+	}
+	claims, _ := convert.ResourceClaims(m.pod)
+	for _, named := range claims {
+		if c := f.devices.claims[named.Key]; c != nil {
+			out = append(out, convert.TakenAlternatives(named.Name, c)...)
+		}
+	}
+	return out
+}
+
 // LearnResourceClaim takes in what the claim became by our own doing, ahead of the watch.
 func (f *Feed) LearnResourceClaim(c *resourcev1.ResourceClaim) {
 	if have := f.ResourceClaim(keyOf(c)); have != nil && have.UID == c.UID {

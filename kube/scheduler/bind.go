@@ -66,6 +66,15 @@ func (i *intent) borrows() string {
 	return "; " + i.start.Gang + " borrows " + strings.Join(words, ", ") + " beyond its queue's quota, and gives it back when others claim it"
 }
 
+// alternatives says what of the lists of alternatives in its claims the pod has got.
+func (b *binder) alternatives(i intent) string {
+	taken := b.s.feed.TakenAlternatives(i.Pod)
+	if len(taken) == 0 {
+		return ""
+	}
+	return "; " + strings.Join(taken, ", ")
+}
+
 func newBinder(s *scheduler) *binder {
 	b := &binder{s: s, client: s.opts.binding, queue: newLines[intent](binders), gate: newGate(binders), prepares: newPreparer(s), over: context.Background()}
 	if b.client == nil {
@@ -225,7 +234,7 @@ func (b *binder) bound(i intent) {
 	}) {
 		b.s.opts.metrics.Seen(0)
 	}
-	b.s.reports.scheduled(&convert.BindingOf(i.Placement).ObjectMeta, i.Node, i.borrows())
+	b.s.reports.scheduled(&convert.BindingOf(i.Placement).ObjectMeta, i.Node, i.borrows()+b.alternatives(i))
 }
 
 // bindingOf is the request that carries out the placement, with what the API server's policy asks of a leader.

@@ -100,6 +100,11 @@ func (c *Claims) String() string {
 	return strings.Join(names, ", ")
 }
 
+// Alternatives says whether a request has more than one option.
+func (c *Claims) Alternatives() bool {
+	return c != nil && slices.ContainsFunc(c.Requests, func(r DeviceRequest) bool { return len(r.Options) > 1 })
+}
+
 func (c *Claims) equal(o *Claims) bool {
 	if c == nil || o == nil {
 		return c == o

@@ -555,6 +555,9 @@ func (x *Index) measure(c *Class, n *cluster.Node) (cell, wish) {
 	if c.images != nil {
 		w.images = c.locality(n)
 	}
+	if claims := c.claims(n); claims.Alternatives() {
+		w.rank = n.Offers.Rank(claims)
+	}
 	return cell{Fits: int32(min(k, math.MaxInt32)), score: x.score(c, n, c.points(w))}, w
 }
 

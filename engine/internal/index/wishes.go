@@ -26,6 +26,7 @@ const (
 	podsWeight     = 2 // InterPodAffinity
 	spreadWeight   = 2 // PodTopologySpread
 	imageWeight    = 1 // ImageLocality
+	deviceWeight   = 2 // DynamicResources
 	mostPoints     = 100
 )
 
@@ -35,22 +36,26 @@ type wish struct {
 	taints int32 // that discourage it
 	pods   int64 // the weight of wishes between pods, in units
 	images int32 // points for its images that are there
+	rank   int32 // of the alternatives that its claims are met with; more is better
 	spread int64 // of constraints that are wishes: more is worse; unspread: the node has not all of their labels
 }
 
 const unspread = -1
 
+// rankBits are those by which a rank is raised where it is all that a class prefers.
+const rankBits = 9
+
 // ends are the smallest and largest of what a class finds, as coarse as comparing needs them.
 type ends struct {
-	near, taints          int64 // the largest
+	near, taints, rank    int64 // the largest
 	podsLow, podsRange    int64
 	spreadLow, spreadHigh int64
 }
 
 // comparison is what a class keeps to weigh preferences of several kinds against each other.
 type comparison struct {
-	near, taints, pods, spread spectrum
-	ends                       ends
+	near, taints, rank, pods, spread spectrum
+	ends                             ends
 }
 
 // spectrum is how many nodes have each value, by value. It costs the different values, which are few: of what differs from
@@ -94,6 +99,7 @@ func (s spectrum) high() int64 {
 func (p *comparison) enter(w wish, by int) {
 	p.near.add(int64(w.near), by)
 	p.taints.add(int64(w.taints), by)
+	p.rank.add(int64(w.rank), by)
 	p.pods.add(w.pods, by)
 	if w.spread != unspread {
 		p.spread.add(w.spread, by)
@@ -102,7 +108,7 @@ func (p *comparison) enter(w wish, by int) {
 
 // find works out the ends.
 func (p *comparison) find() ends {
-	e := ends{near: coarse(p.near.high()), taints: coarse(p.taints.high())}
+	e := ends{near: coarse(p.near.high()), taints: coarse(p.taints.high()), rank: p.rank.high()}
 	low, high := p.pods.low(), p.pods.high()
 	e.podsLow = floor(low, high-low)
 	e.podsRange = coarse(high - e.podsLow)
@@ -131,7 +137,7 @@ func spare(v int64) int { return max(0, bits.Len64(uint64(v))-6) }
 func (c *Class) points(w wish) int64 {
 	p := c.compared
 	if p == nil {
-		return maxWish*int64(w.near)/c.mostNear - int64(w.taints)<<12 + int64(w.images)
+		return maxWish*int64(w.near)/c.mostNear - int64(w.taints)<<12 + int64(w.rank)<<rankBits + int64(w.images)
 	}
 	//mutate: score-images -> &p.ends, int64(0), int64(0)
 	e, sum, fine := &p.ends, imageWeight*int64(w.images), int64(0)
@@ -143,6 +149,10 @@ func (c *Class) points(w wish) int64 {
 	if e.taints > 0 {
 		//mutate: score-taints
 		sum -= taintWeight * (mostPoints * int64(w.taints) / e.taints)
+	}
+	if e.rank > 0 {
+		//mutate: score-alternatives
+		sum += deviceWeight * (mostPoints * int64(w.rank) / e.rank)
 	}
 	if e.podsRange > 0 {
 		//mutate: rules-wish
@@ -162,7 +172,7 @@ func (c *Class) points(w wish) int64 {
 // compares says whether preferences of the class are of several kinds.
 func (x *Index) compares(c *Class) bool {
 	kinds := 0
-	for _, is := range [...]bool{len(c.Shape.Spec.Preferred) > 0, x.m.Presence.Discouraging > 0, c.images != nil} {
+	for _, is := range [...]bool{len(c.Shape.Spec.Preferred) > 0, x.m.Presence.Discouraging > 0, c.images != nil, c.Shape.Spec.Claims.Alternatives()} {
 		if is {
 			kinds++
 		}
