@@ -53,6 +53,7 @@ type (
 	DeviceOption    = api.DeviceOption
 	DeviceAgreement = api.DeviceAgreement
 	Use             = api.Use
+	SetGroups       = api.SetGroups
 	Share           = api.Share
 
 	Part = api.Part
@@ -225,6 +226,9 @@ const (
 const NodeLevel = api.NodeLevel
 
 const SnapshotVersion = api.SnapshotVersion
+
+// Several joins the values of an attribute of an Offer that has more than one.
+const Several = api.Several
 
 // OfModel names the part of the resource that is of one GPU model, as queues count it.
 func OfModel(resource, model string) string { return api.OfModel(resource, model) }

@@ -24,7 +24,7 @@ import (
 // engine places a pod, the allocator can meet its claims on that node, and makes the allocation out of the very devices of the plan. Where the
 // engine places it nowhere, the allocator meets them on no node.
 func TestClaimsAsUpstream(t *testing.T) {
-	placed, refused, shares, errors := 0, 0, 0, 0
+	placed, refused, shares, errors, apart := 0, 0, 0, 0, 0
 	for seed := range uint64(1500) {
 		w := newReferee(seed)
 		made := w.play()
@@ -42,6 +42,9 @@ func TestClaimsAsUpstream(t *testing.T) {
 		fits := with(w.slices)
 		if w.fails() {
 			errors++
+		}
+		if w.groups() {
+			apart++
 		}
 		plan := w.state.Plan(noon)
 		switch i := slices.IndexFunc(w.nodes, fits); {
@@ -70,8 +73,8 @@ func TestClaimsAsUpstream(t *testing.T) {
 			return
 		}
 	}
-	t.Logf("placed %d, %d of them with shares; refused %d; a selector fails in %d", placed, shares, refused, errors)
-	if placed < 300 || shares < 100 || refused < 100 || errors < 100 {
+	t.Logf("placed %d, %d of them with shares; refused %d; a selector fails in %d; groups in %d", placed, shares, refused, errors, apart)
+	if placed < 300 || shares < 100 || refused < 100 || errors < 100 || apart < 100 {
 		t.Error("too few of one of these for a test")
 	}
 }
@@ -115,6 +118,16 @@ func within(some, all map[string]int64) bool {
 func (w *referee) fails() bool {
 	for _, n := range w.Feed.nodes.given {
 		if slices.ContainsFunc(n.Offers, func(o engine.Offer) bool { return len(o.Fails) > 0 }) {
+			return true
+		}
+	}
+	return false
+}
+
+// groups says whether devices go together by groups.
+func (w *referee) groups() bool {
+	for _, n := range w.Feed.nodes.given {
+		if slices.ContainsFunc(n.Offers, func(o engine.Offer) bool { return len(o.Groups) > 0 }) {
 			return true
 		}
 	}
@@ -230,6 +243,9 @@ func (w *referee) pool(name string, node *string) {
 		d := resourcev1.Device{Name: name, Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{"kind": {StringValue: new([]string{"a", "b"}[w.IntN(2)])}}}
 		if !w.odds(5) {
 			d.Attributes["root"] = resourcev1.DeviceAttribute{IntValue: new(int64(w.IntN(2)))}
+			if w.odds(4) {
+				d.Attributes["root"] = resourcev1.DeviceAttribute{IntValues: [][]int64{{0, 1}, {1, 2}, {2}, {0, 1, 1}}[w.IntN(4)]}
+			}
 		}
 		if w.odds(6) {
 			d.Taints = []resourcev1.DeviceTaint{{Key: "ill", Effect: resourcev1.DeviceTaintEffectNoSchedule}}
@@ -258,11 +274,16 @@ func (w *referee) pool(name string, node *string) {
 		slots := func(n int64) map[string]resourcev1.Counter {
 			return map[string]resourcev1.Counter{"slots": {Value: *resource.NewQuantity(n, resource.DecimalSI)}}
 		}
+		grouped := w.odds(2)
 		for _, d := range []struct {
 			name string
 			size int64
 		}{{"whole", 4}, {"half-0", 2}, {"half-1", 2}, {"most", 3}} {
-			add(d.name).ConsumesCounters = []resourcev1.DeviceCounterConsumption{{CounterSet: "card", Counters: slots(d.size)}}
+			use := resourcev1.DeviceCounterConsumption{CounterSet: "card", Counters: slots(d.size)}
+			if grouped {
+				use.CompatibilityGroups = [][]string{nil, {"mig"}, {"vgpu"}, {"mig", "vgpu"}, {"mig"}, {"mig"}}[w.IntN(6)]
+			}
+			add(d.name).ConsumesCounters = []resourcev1.DeviceCounterConsumption{use}
 		}
 		pool.ResourceSliceCount = 2
 		s.Spec.Pool = pool
@@ -316,10 +337,17 @@ func (w *referee) consumed(d *resourcev1.Device) map[resourcev1.QualifiedName]re
 func (w *referee) hold() {
 	for _, s := range w.slices {
 		left := int64(4)
+		var on *resourcev1.Device // a device of the card that is held: others are held that are of the same groups
 		for i := range s.Spec.Devices {
 			d := &s.Spec.Devices[i]
 			if !w.odds(4) {
 				continue
+			}
+			if len(d.ConsumesCounters) > 0 {
+				if on != nil && !slices.Equal(on.ConsumesCounters[0].CompatibilityGroups, d.ConsumesCounters[0].CompatibilityGroups) {
+					continue
+				}
+				on = d
 			}
 			for _, use := range d.ConsumesCounters {
 				c := use.Counters["slots"]

@@ -221,7 +221,8 @@ type OfferedDevice struct {
 	Slice  string
 	Reach  Reach
 	*resourcev1.Device
-	draws []engine.Draw
+	draws  []engine.Draw
+	groups []engine.SetGroups
 }
 
 // Reach is which nodes reach a device: one, all, or those that a selector selects. Where it says nothing it is none.
@@ -338,6 +339,7 @@ func ReadSlices(all []*resourcev1.ResourceSlice) Offered {
 			}
 			continue
 		}
+		one.group()
 		out.Devices, out.Counters = append(out.Devices, one.Devices...), append(out.Counters, one.Counters...)
 	}
 	if len(out.Devices) > engine.MaxOffers {
@@ -362,6 +364,27 @@ func (o *Offered) makeSense() bool {
 		seen[d.ID] = true
 	}
 	return true
+}
+
+// group finds which groups the devices of a pool are of in the sets of counters that they draw on, of sets in which any is of one
+// (DRADeviceCompatibilityGroups).
+func (o *Offered) group() {
+	grouped := make(map[string]bool)
+	for i := range o.Devices {
+		for _, use := range o.Devices[i].ConsumesCounters {
+			grouped[use.CounterSet] = grouped[use.CounterSet] || len(use.CompatibilityGroups) > 0
+		}
+	}
+	for i := range o.Devices {
+		d := &o.Devices[i]
+		for _, use := range d.ConsumesCounters {
+			if grouped[use.CounterSet] {
+				d.groups = append(d.groups, engine.SetGroups{Set: d.Pool + "/" + use.CounterSet, Groups: slices.Sorted(slices.Values(use.CompatibilityGroups))})
+			}
+		}
+		slices.SortFunc(d.groups, func(a, b engine.SetGroups) int { return strings.Compare(a.Set, b.Set) })
+		d.groups = slices.CompactFunc(d.groups, func(a, b engine.SetGroups) bool { return a.Set == b.Set })
+	}
 }
 
 // unsure notes who reaches the slice.
@@ -434,15 +457,23 @@ func (d *OfferedDevice) OfGPU() int64 {
 	return s.Charge("")
 }
 
-// Attribute is the value of an attribute by its full name, as text, "" where the device has none. Lists have no text.
+// Attribute is the value of an attribute by its full name, as text, "" where the device has none. Of a list it is all values, each once.
 func (d *OfferedDevice) Attribute(name string) string {
 	a, ok := d.Attributes[resourcev1.QualifiedName(name)]
 	if domain, rest, qualified := strings.Cut(name, "/"); !ok && qualified && domain == d.Driver {
 		a = d.Attributes[resourcev1.QualifiedName(rest)]
 	}
 	switch {
+	case len(a.IntValues) > 0:
+		return several("i", a.IntValues)
+	case len(a.BoolValues) > 0:
+		return several("b", a.BoolValues)
+	case len(a.StringValues) > 0:
+		return several("s", a.StringValues)
+	case len(a.VersionValues) > 0:
+		return several("v", a.VersionValues)
 	case a.StringValue != nil:
-		return "s" + *a.StringValue
+		return several("s", []string{*a.StringValue})
 	case a.IntValue != nil:
 		return fmt.Sprint("i", *a.IntValue)
 	case a.BoolValue != nil:
@@ -452,6 +483,19 @@ func (d *OfferedDevice) Attribute(name string) string {
 	}
 	return ""
 }
+
+// several joins the values of one type, sorted, each once.
+func several[V any](mark string, values []V) string {
+	texts := make([]string, len(values))
+	for i, v := range values {
+		texts[i] = mark + joinable.Replace(fmt.Sprint(v))
+	}
+	slices.Sort(texts)
+	return strings.Join(slices.Compact(texts), engine.Several)
+}
+
+// joinable has no text that joins values.
+var joinable = strings.NewReplacer(`\`, `\\`, engine.Several, `\u001f`)
 
 // Verdict is what a device is to a selection.
 type Verdict struct {
@@ -479,7 +523,7 @@ func (d *OfferedDevice) Use(s *Selection) []engine.Draw { return d.drawn(d.consu
 // Offer is the device as the engine sees it: which selections it matches, by name, those that fail for it, those of all devices that it keeps
 // from being met, and the attributes that matter to somebody.
 func (d *OfferedDevice) Offer(matches []Selection, fails, blocks, attributes []string) engine.Offer {
-	out := engine.Offer{ID: d.ID, Draws: d.draws, Fails: fails, Blocks: blocks}
+	out := engine.Offer{ID: d.ID, Draws: d.draws, Groups: d.groups, Fails: fails, Blocks: blocks}
 	for i := range matches {
 		out.Selections = append(out.Selections, matches[i].Name)
 	}

@@ -13,7 +13,7 @@ import (
 type Offer struct {
 	ID         string            `json:"id"`                   // driver/pool/device, unique in the cluster
 	Selections []string          `json:"selections,omitempty"` // sorted
-	Attributes map[string]string `json:"attributes,omitempty"` // those that pods want to be the same, or to differ, among their devices
+	Attributes map[string]string `json:"attributes,omitempty"` // those that pods want to be the same, or to differ, among their devices; values of a list are joined by Several
 	Draws      []Draw            `json:"draws,omitempty"`      // what it takes of the node's counters while it is held
 	Taken      bool              `json:"taken,omitempty"`      // held by nobody who is known, and yet not free
 	// Reach names the nodes that reach a device which is not of one node, and which each of them offers under the same ID: whoever
@@ -29,6 +29,9 @@ type Offer struct {
 	Shared   bool      `json:"shared,omitempty"`
 	Capacity []Counter `json:"capacity,omitempty"`
 	Uses     []Use     `json:"uses,omitempty"`
+	// Groups are those that it is of, by set of counters that it draws on, sorted: devices that draw on one set at a time must all have a
+	// group in common there, or all have none. Sets of which no device has groups are not listed.
+	Groups []SetGroups `json:"groups,omitempty"`
 	// Held are the shares of it, with their names, that nobody has who is known.
 	Held []string `json:"held,omitempty"`
 }
@@ -37,6 +40,30 @@ type Offer struct {
 type Use struct {
 	Selection string `json:"selection"`
 	Draws     []Draw `json:"draws"`
+}
+
+// SetGroups is which groups a device is of in a set of counters.
+type SetGroups struct {
+	Set    string   `json:"set"`
+	Groups []string `json:"groups,omitempty"`
+}
+
+func (g SetGroups) equal(h SetGroups) bool { return g.Set == h.Set && slices.Equal(g.Groups, h.Groups) }
+
+// Several joins the values of an attribute that has more than one.
+const Several = "\x1f"
+
+// CommonValues is what two values of an attribute, each of which may be several, have in common; ok is whether that is anything.
+func CommonValues(a, b string) (common string, ok bool) {
+	if a == b {
+		return a, true
+	}
+	if !strings.Contains(a, Several) && !strings.Contains(b, Several) {
+		return "", false
+	}
+	of := strings.Split(b, Several)
+	both := slices.DeleteFunc(strings.Split(a, Several), func(v string) bool { return !slices.Contains(of, v) })
+	return strings.Join(both, Several), len(both) > 0
 }
 
 // Draw is what a device takes of a counter: partitions of one card share its memory and its compute slices.
@@ -77,7 +104,8 @@ type DeviceOption struct {
 	Match     []int  `json:"match,omitempty"` // the agreements that its devices are under, by their number in Claims.Match
 }
 
-// DeviceAgreement is an attribute that devices must have: the same value on all, or another on each.
+// DeviceAgreement is an attribute that devices must have: the same value on all, or another on each. Of attributes with several values one must be
+// common to all devices, or no two devices may have one in common.
 type DeviceAgreement struct {
 	Attribute string `json:"attribute"`
 	Distinct  bool   `json:"distinct,omitempty"`
@@ -165,7 +193,7 @@ func (o *Offer) Matches(selection string) bool {
 // Alike says whether no claim can tell the devices apart.
 func (o *Offer) Alike(p *Offer) bool {
 	return o.Taken == p.Taken && o.Reach == p.Reach && slices.Equal(o.Selections, p.Selections) && maps.Equal(o.Attributes, p.Attributes) && slices.Equal(o.Draws, p.Draws) &&
-		slices.Equal(o.Fails, p.Fails) && slices.Equal(o.Blocks, p.Blocks) && o.Shared == p.Shared && slices.Equal(o.Capacity, p.Capacity) && slices.EqualFunc(o.Uses, p.Uses, Use.equal) && slices.Equal(o.Held, p.Held)
+		slices.Equal(o.Fails, p.Fails) && slices.Equal(o.Blocks, p.Blocks) && o.Shared == p.Shared && slices.Equal(o.Capacity, p.Capacity) && slices.EqualFunc(o.Uses, p.Uses, Use.equal) && slices.Equal(o.Held, p.Held) && slices.EqualFunc(o.Groups, p.Groups, SetGroups.equal)
 }
 
 func (u Use) equal(v Use) bool { return u.Selection == v.Selection && slices.Equal(u.Draws, v.Draws) }
@@ -224,6 +252,11 @@ func (n *Node) checkOffers() string {
 		}
 		if text := o.checkShares(); text != "" {
 			return fmt.Sprintf("device %s: %s", o.ID, text)
+		}
+		for k, g := range o.Groups {
+			if g.Set == "" || k > 0 && o.Groups[k-1].Set >= g.Set {
+				return fmt.Sprintf("groups of device %s are not sorted by set", o.ID)
+			}
 		}
 		for _, d := range o.Draws {
 			if _, known := left[d.Counter]; !known || d.Amount < 0 || d.Amount > MaxAmount {

@@ -21,10 +21,20 @@ type Offers struct {
 	at      map[string]int32
 	fails   bool // some device cannot be evaluated for some selection
 
+	// Of nodes with devices that go together by groups; nil for others.
+	groups [][]setGroups // by device
+	sets   [][]int32     // by set of counters: the devices that draw on it
+
 	// Of nodes with devices that are shared; nil for others.
 	sharers  []int32          // by device: how many shares of it are held
 	capacity []int32          // by device: the counter of its first capacity
 	named    map[string]int32 // by text of shares that have a name: how many pods hold them
+}
+
+// setGroups is which groups a device is of in a set of counters.
+type setGroups struct {
+	set    int
+	groups []string
 }
 
 type drawn struct {
@@ -45,6 +55,7 @@ func NewOffers(n *api.Node) *Offers {
 	for i, c := range n.Counters {
 		counter[c.Name], o.left[i] = i, c.Amount
 	}
+	o.group()
 	for i := range o.told {
 		d := &o.told[i]
 		o.at[d.ID] = int32(i)
@@ -67,6 +78,48 @@ func NewOffers(n *api.Node) *Offers {
 		}
 	}
 	return o
+}
+
+// group enters which devices go together by groups.
+func (o *Offers) group() {
+	if !slices.ContainsFunc(o.told, func(d api.Offer) bool { return len(d.Groups) > 0 }) {
+		return
+	}
+	o.groups = make([][]setGroups, len(o.told))
+	number := make(map[string]int)
+	for i := range o.told {
+		for _, g := range o.told[i].Groups {
+			set, known := number[g.Set]
+			if !known {
+				set = len(o.sets)
+				number[g.Set], o.sets = set, append(o.sets, nil)
+			}
+			o.groups[i], o.sets[set] = append(o.groups[i], setGroups{set, g.Groups}), append(o.sets[set], int32(i))
+		}
+	}
+}
+
+// goesWith says whether the device may draw on its sets of counters beside all others that are in use: with a group that is common to all of
+// them, or if none has any.
+func (o *Offers) goesWith(i int, inUse func(j int) bool) bool {
+	if o.groups == nil {
+		return true
+	}
+	for _, g := range o.groups[i] {
+		common := g.groups
+		for _, j := range o.sets[g.set] {
+			if int(j) == i || !inUse(int(j)) {
+				continue
+			}
+			k := slices.IndexFunc(o.groups[j], func(h setGroups) bool { return h.set == g.set })
+			its := o.groups[j][k].groups
+			common = slices.DeleteFunc(slices.Clone(common), func(name string) bool { return !slices.Contains(its, name) })
+			if len(g.groups) == 0 && len(its) > 0 || len(g.groups) > 0 && len(common) == 0 {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // shared enters the capacity of a device that several may have.
@@ -163,6 +216,11 @@ func (o *Offers) Free(ids []string) bool {
 		}
 		if !slices.Contains(ids[:k], id) {
 			trial.take(int(i), 1)
+		}
+	}
+	for i := range o.told {
+		if trial.used(i) && !o.used(i) && !trial.goesWith(i, trial.used) {
+			return false
 		}
 	}
 	for c, left := range trial.left {

@@ -3,6 +3,7 @@ package device
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -138,7 +139,7 @@ func drawOffers(t *rapid.T) *api.Node {
 				o.Selections = append(o.Selections, s)
 			}
 		}
-		if v := rapid.SampledFrom([]string{"", "p", "q"}).Draw(t, "root"); v != "" {
+		if v := rapid.SampledFrom([]string{"", "p", "q", "p" + api.Several + "q", "q" + api.Several + "r"}).Draw(t, "root"); v != "" {
 			o.Attributes = map[string]string{"root": v}
 		}
 		if rapid.IntRange(0, 3).Draw(t, "shared") == 0 {
@@ -160,6 +161,13 @@ func drawOffers(t *rapid.T) *api.Node {
 			}
 		}
 		n.Offers = append(n.Offers, o)
+	}
+	if len(n.Counters) > 0 && rapid.Bool().Draw(t, "groups") {
+		for i := range n.Offers {
+			for _, d := range n.Offers[i].Draws {
+				n.Offers[i].Groups = append(n.Offers[i].Groups, api.SetGroups{Set: d.Counter, Groups: rapid.SampledFrom([][]string{nil, {"x"}, {"y"}, {"x", "y"}}).Draw(t, "group")})
+			}
+		}
 	}
 	return n
 }
@@ -265,11 +273,48 @@ func assignments(n *api.Node, c *api.Claims, shares []api.Share, first bool) (al
 			}
 		}
 		for m, list := range values {
-			for i, v := range list {
-				for _, w := range list[:i] {
-					if c.Match[m].Distinct == (v == w) {
-						return false
+			count := map[string]int{}
+			for _, v := range list {
+				for _, one := range strings.Split(v, api.Several) {
+					count[one]++
+				}
+			}
+			most := 0
+			for _, k := range count {
+				most = max(most, k)
+			}
+			if c.Match[m].Distinct && most > 1 || !c.Match[m].Distinct && most != len(list) {
+				return false
+			}
+		}
+		for _, u := range uses {
+			d := n.Offers[u.device]
+			isHeld := func(i int) bool {
+				return n.Offers[i].Taken || slices.ContainsFunc(shares, func(s api.Share) bool { return s.Device == n.Offers[i].ID })
+			}
+			if d.Shared && isHeld(u.device) {
+				continue
+			}
+			for _, g := range d.Groups {
+				members, grouped, count := 0, 0, map[string]int{}
+				for i := range n.Offers {
+					if !isHeld(i) && len(had[i]) == 0 {
+						continue
 					}
+					for _, h := range n.Offers[i].Groups {
+						if h.Set != g.Set {
+							continue
+						}
+						if members++; len(h.Groups) > 0 {
+							grouped++
+						}
+						for _, name := range h.Groups {
+							count[name]++
+						}
+					}
+				}
+				if grouped > 0 && count["x"] < members && count["y"] < members {
+					return false
 				}
 			}
 		}

@@ -135,7 +135,7 @@ type search struct {
 	used   []uint32   // by device that is not shared: the claims that have it, as bits
 	shares []int32    // by device: shares of it that were added; nil where no device is shared
 	spent  []int64    // by counter
-	values [][]string // by agreement: the values of the devices that are under it so far
+	values [][]string // by agreement: for each device that is under it so far its value, or what it has in common with those before it
 	of     [api.MaxClaims]int8
 	holds  []held
 	steps  int
@@ -260,7 +260,8 @@ func (s *search) add(r int, opt *api.DeviceOption, i int) bool {
 		return false
 	}
 	for _, m := range opt.Match {
-		s.values[m] = append(s.values[m], s.told[i].Attributes[s.claims.Match[m].Attribute])
+		v, _ := s.agreed(m, i)
+		s.values[m] = append(s.values[m], v)
 	}
 	s.of[s.claims.Requests[r].Claim]++
 	if s.told[i].Shared {
@@ -329,8 +330,11 @@ func (s *search) remove(r int, opt *api.DeviceOption, i int) {
 	}
 }
 
-// afford says whether the counters have what the device draws.
+// afford says whether the counters have what the device draws, and those that draw on them go with it.
 func (s *search) afford(i int) bool {
+	if s.groups != nil && !s.goesWith(i, s.inUse) {
+		return false
+	}
 	for _, d := range s.draws[i] {
 		if s.left[d.counter]-s.spent[d.counter] < d.amount {
 			return false
@@ -339,18 +343,37 @@ func (s *search) afford(i int) bool {
 	return true
 }
 
+// inUse says whether somebody has the device, or this pod is to have it.
+func (s *search) inUse(i int) bool {
+	return s.Offers.used(i) || s.used[i] != 0 || s.shares != nil && s.shares[i] > 0
+}
+
 // agrees says whether the device has the attributes that it must have, with values that go with those of the others.
 func (s *search) agrees(opt *api.DeviceOption, i int) bool {
 	for _, m := range opt.Match {
-		v, ok := s.told[i].Attributes[s.claims.Match[m].Attribute]
-		if !ok {
-			return false
-		}
-		if have := s.values[m]; s.claims.Match[m].Distinct && slices.Contains(have, v) || !s.claims.Match[m].Distinct && len(have) > 0 && have[0] != v {
+		if _, ok := s.agreed(m, i); !ok {
 			return false
 		}
 	}
 	return true
+}
+
+// agreed is what the agreement comes to with the device: what all have in common or, where they must differ, its own value.
+func (s *search) agreed(m, i int) (value string, ok bool) {
+	v, has := s.told[i].Attributes[s.claims.Match[m].Attribute]
+	have := s.values[m]
+	switch {
+	case !has:
+		return "", false
+	case s.claims.Match[m].Distinct:
+		return v, !slices.ContainsFunc(have, func(h string) bool {
+			_, both := api.CommonValues(h, v)
+			return both
+		})
+	case len(have) == 0:
+		return v, true
+	}
+	return api.CommonValues(have[len(have)-1], v)
 }
 
 // order lists the devices that the option could have, the ones first whose loss costs others least: those of this node alone, from the

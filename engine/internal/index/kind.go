@@ -263,7 +263,9 @@ func offerLayout(n *api.Node) string {
 		for _, key := range slices.Sorted(maps.Keys(o.Attributes)) {
 			b.WriteByte('=')
 			b.WriteString(key)
-			name("a", key, o.Attributes[key])
+			for v := range strings.SplitSeq(o.Attributes[key], api.Several) {
+				name("a", key, v)
+			}
 		}
 		if o.Reach != "" {
 			b.WriteByte('@')
@@ -273,6 +275,11 @@ func offerLayout(n *api.Node) string {
 		}
 		if o.Shared {
 			fmt.Fprintf(&b, "%%%v%v", o.Capacity, o.Uses)
+		}
+		for _, g := range o.Groups {
+			b.WriteByte('~')
+			name("g", g.Set)
+			fmt.Fprintf(&b, "%q", g.Groups)
 		}
 		for _, d := range o.Draws {
 			b.WriteByte('-')

@@ -153,14 +153,75 @@ func lawfulUses(c *engine.Claims, n engine.Node, uses []use, held []string) bool
 		inUse[u.ID] = inUse[u.ID] || u.Shared
 		for _, m := range u.opt.Match {
 			v, ok := u.Attributes[c.Match[m].Attribute]
-			if !ok || some(values[m], func(o string) bool { return (o == v) == c.Match[m].Distinct }) {
+			if !ok {
 				return false
 			}
 			values[m] = append(values[m], v)
 		}
 	}
+	for m := range c.Match {
+		if !agree(values[m], c.Match[m].Distinct) {
+			return false
+		}
+	}
+	if !groupsAgree(n, uses, inUse, held) {
+		return false
+	}
 	for name, v := range left {
 		if v < 0 && drawn[name] {
+			return false
+		}
+	}
+	return true
+}
+
+// agree says whether the values, each of which may be several, have one in common or, if they must differ, no two have.
+func agree(values []string, distinct bool) bool {
+	count, most := map[string]int{}, 0
+	for _, v := range values {
+		for _, one := range strings.Split(v, "\x1f") {
+			count[one]++
+			most = max(most, count[one])
+		}
+	}
+	if distinct {
+		return most <= 1
+	}
+	return most == len(values)
+}
+
+// groupsAgree says whether in every set of counters that a device is newly used of, all devices in use have a group in common, or none has any.
+func groupsAgree(n engine.Node, uses []use, inUse map[string]bool, held []string) bool {
+	fresh := map[string]bool{} // sets
+	on := map[string]bool{}    // devices
+	for _, u := range uses {
+		before := some(held, func(text string) bool { return deviceOf(text) == u.ID })
+		for _, g := range u.Groups {
+			fresh[g.Set] = fresh[g.Set] || !u.Shared || !before
+		}
+		on[u.ID] = true
+	}
+	members, of := map[string]int{}, map[string]map[string]int{}
+	for _, o := range n.Offers {
+		if !on[o.ID] && !inUse[o.ID] {
+			continue
+		}
+		for _, g := range o.Groups {
+			if of[g.Set] == nil {
+				of[g.Set] = map[string]int{}
+			}
+			members[g.Set]++
+			for _, name := range g.Groups {
+				of[g.Set][name]++
+			}
+		}
+	}
+	for set := range fresh {
+		common := len(of[set]) == 0
+		for _, count := range of[set] {
+			common = common || count == members[set]
+		}
+		if fresh[set] && !common {
 			return false
 		}
 	}
@@ -211,5 +272,5 @@ func claimSets(c *engine.Claims, n engine.Node, held []string) (most int64) {
 
 // offerKind is the same for devices that no claim can tell apart.
 func offerKind(o engine.Offer) string {
-	return fmt.Sprint(o.Selections, o.Attributes, o.Draws, o.Reach, o.Shared, o.Capacity, o.Uses)
+	return fmt.Sprint(o.Selections, o.Attributes, o.Draws, o.Reach, o.Shared, o.Capacity, o.Uses, o.Groups)
 }
