@@ -18,6 +18,7 @@ func hardware(w want) device.Config {
 		HostDriver: s.Driver.Preinstalled,
 		Advertise:  string(s.Advertise),
 		DynamicMIG: cutByClaims(s),
+		Shares:     s.Sharing == v1alpha1.SharingHAMi && s.Advertise == v1alpha1.AdvertiseDRA,
 		Parts:      agentParts(s),
 		Clique:     w.pool.NodeClique(w.index),
 		Machine:    instanceType(s),

@@ -114,7 +114,7 @@ func (m *machine) startTime(role device.Role) time.Duration {
 	switch role {
 	case device.Driver:
 		return m.want.pool.Spec.Boot.Driver.Duration
-	case device.Plugin, device.DRA:
+	case device.Plugin, device.DRA, device.HAMiDRA:
 		return m.want.pool.Spec.Boot.DevicePlugin.Duration
 	}
 	return 0

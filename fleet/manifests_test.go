@@ -59,6 +59,12 @@ func TestGPUStackManifests(t *testing.T) {
 	hami := gpuPool("p", 1)
 	hami.Spec.Sharing = v1alpha1.SharingHAMi
 	deployed["gpu"] = operatorLabels(&hami.Spec)["gpu"]
+	hami.Spec.Advertise = v1alpha1.AdvertiseDRA
+	shares := operatorLabels(&hami.Spec)
+	deployed["hami.io/dra-kubelet-plugin"] = shares["hami.io/dra-kubelet-plugin"]
+	if shares["gpu"] != "" || shares["nvidia.com/dra-kubelet-plugin"] != "" || shares["nvidia.com/gpu.deploy.device-plugin"] != "false" {
+		t.Errorf("two drivers on one node: %v", shares)
+	}
 	got := map[string]device.Role{}
 	for i := 0; i < len(stack); i += 2 {
 		account, set := decode[corev1.ServiceAccount](t, stack[i]), decode[appsv1.DaemonSet](t, stack[i+1])
@@ -93,6 +99,7 @@ func TestGPUStackManifests(t *testing.T) {
 		"nvidia-dra-driver-gpu-kubelet-plugin": device.DRA,
 		"nvidia-mig-manager":                   device.MIG,
 		"hami-device-plugin":                   device.HAMi,
+		"hami-dra-driver-kubelet-plugin":       device.HAMiDRA,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -169,7 +176,7 @@ func TestDeviceClass(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, name := range []string{dra.Driver, "mig.nvidia.com"} {
+	for i, name := range []string{dra.Driver, "mig.nvidia.com", dra.HAMiDriver} {
 		class := decode[resourcev1.DeviceClass](t, list[i])
 		if class.Name != name || list[i].Path != "/apis/resource.k8s.io/v1/deviceclasses/"+name {
 			t.Errorf("class %s at %s", class.Name, list[i].Path)
@@ -183,12 +190,12 @@ func TestStorageClass(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	class := decode[storagev1.StorageClass](t, list[2])
+	class := decode[storagev1.StorageClass](t, list[3])
 	if class.Provisioner != storage.Provisioner || *class.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer || class.Annotations["storageclass.kubernetes.io/is-default-class"] != "true" {
 		t.Errorf("class %+v", class)
 	}
-	if want := "/apis/storage.k8s.io/v1/storageclasses/zonal"; list[2].Path != want {
-		t.Errorf("at %s, want %s", list[2].Path, want)
+	if want := "/apis/storage.k8s.io/v1/storageclasses/zonal"; list[3].Path != want {
+		t.Errorf("at %s, want %s", list[3].Path, want)
 	}
 }
 

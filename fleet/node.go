@@ -66,7 +66,11 @@ func operatorLabels(s *v1alpha1.PoolSpec) map[string]string {
 		labels[deploy+"device-plugin"] = "false"
 		labels["nvidia.com/dra-kubelet-plugin"] = "true"
 	}
-	if s.Sharing == v1alpha1.SharingHAMi {
+	switch {
+	case s.Sharing == v1alpha1.SharingHAMi && s.Advertise == v1alpha1.AdvertiseDRA:
+		delete(labels, "nvidia.com/dra-kubelet-plugin")
+		labels["hami.io/dra-kubelet-plugin"] = "true"
+	case s.Sharing == v1alpha1.SharingHAMi:
 		labels[deploy+"device-plugin"] = "false"
 		labels["gpu"] = "on" // where HAMi's chart has its plugin run
 	}

@@ -75,7 +75,10 @@ func wholeStack(s *v1alpha1.PoolSpec) []device.StackPod {
 		return nil
 	}
 	roles := []device.Role{device.Driver, device.Toolkit, device.Plugin, device.GFD, device.DRA}
-	if s.Sharing == v1alpha1.SharingHAMi {
+	switch {
+	case s.Sharing == v1alpha1.SharingHAMi && s.Advertise == v1alpha1.AdvertiseDRA:
+		roles[4] = device.HAMiDRA
+	case s.Sharing == v1alpha1.SharingHAMi:
 		roles[2] = device.HAMi
 	}
 	out := make([]device.StackPod, len(roles))

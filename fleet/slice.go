@@ -22,7 +22,7 @@ func (c *controller) sliceEvents() cache.ResourceEventHandler {
 		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 			obj = gone.Obj
 		}
-		if s, ok := obj.(*resourcev1.ResourceSlice); ok && s.Spec.Driver == dra.Driver && s.Spec.NodeName != nil {
+		if s, ok := obj.(*resourcev1.ResourceSlice); ok && (s.Spec.Driver == dra.Driver || s.Spec.Driver == dra.HAMiDriver) && s.Spec.NodeName != nil {
 			c.nodeQueue.Add(*s.Spec.NodeName)
 		}
 	}
@@ -97,6 +97,6 @@ func (c *controller) wipeSlices(ctx context.Context, have map[string]*resourcev1
 // slicesOf is what the DRA driver on the node offers. The GPUs are all there, healthy or not: by
 // default NVIDIA's driver does not look.
 func slicesOf(name string, devices *device.Manager, node *corev1.Node) []*resourcev1.ResourceSlice {
-	m := dra.Machine{Node: name, GPUs: devices.Devices(), Driver: devices.Driver(), Dynamic: devices.DynamicMIG()}
+	m := dra.Machine{Node: name, GPUs: devices.Devices(), Driver: devices.Driver(), Dynamic: devices.DynamicMIG(), Shares: devices.SharesGPUs()}
 	return m.Slices(metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID, Controller: new(true)})
 }

@@ -38,8 +38,8 @@ func validateSharing(s *PoolSpec, at *field.Path) field.ErrorList {
 	}
 	errs := oneOf(at, s.Sharing, SharingHAMi, SharingBerth)
 	switch {
-	case s.Advertise == AdvertiseDRA:
-		errs = append(errs, field.Forbidden(at, "needs advertise: device-plugin"))
+	case s.Advertise == AdvertiseDRA && s.Sharing != SharingHAMi:
+		errs = append(errs, field.Forbidden(at, "needs advertise: device-plugin, unless it is hami"))
 	case s.MIG != MIG{}:
 		errs = append(errs, field.Forbidden(at, "has no meaning together with mig"))
 	case s.GPUStack == GPUStackNone:

@@ -33,6 +33,7 @@ type Config struct {
 	HostDriver bool       // the driver is part of the machine image: no driver pod is needed
 	Advertise  string     // ByDRA; anything else: as a count of Resource, by the device plugin
 	DynamicMIG bool       // with ByDRA: claims cut GPUs by MIG
+	Shares     bool       // with ByDRA: claims have shares of GPUs, by HAMi's driver
 	Parts      int        // how many pods an agent on the machine gives parts of one GPU; 0: there is none
 	Clique     string     // NVLink domain, "<cluster uuid>.<clique id>"; empty: the GPUs are not on a fabric
 	Machine    string     // the machine type for nvidia.com/gpu.machine; empty: "unknown", as GFD says it

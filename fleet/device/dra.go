@@ -44,8 +44,11 @@ func (m *Manager) DRAReady() bool {
 // toolkit: it describes its devices to the container runtime itself.
 func (m *Manager) draServes() bool {
 	return m.cfg.Advertise == ByDRA && len(m.cfg.Devices) > 0 && m.driverReady() &&
-		slices.ContainsFunc(m.stack.ready(DRA), StackPod.reachesRegistry)
+		(slices.ContainsFunc(m.stack.ready(DRA), StackPod.reachesRegistry) || slices.ContainsFunc(m.stack.ready(HAMiDRA), StackPod.reachesRegistry))
 }
+
+// SharesGPUs says whether claims have shares of the GPUs here.
+func (m *Manager) SharesGPUs() bool { return m.cfg.Shares }
 
 // claim is a ResourceClaim that pods on this machine use.
 type claim struct {
@@ -60,11 +63,20 @@ func (m *Manager) Prepare(pod, uid types.UID, devices []gpu.Device) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if have, ok := m.claims[uid]; ok {
-		if !slices.EqualFunc(have.devices, devices, func(i int, d gpu.Device) bool { return m.units[i].device.ID() == d.ID() }) {
+		same := func(i int, d gpu.Device) bool {
+			if m.cfg.Shares {
+				return m.units[i].device.UUID == d.UUID
+			}
+			return m.units[i].device.ID() == d.ID()
+		}
+		if !slices.EqualFunc(have.devices, devices, same) {
 			return fmt.Errorf("claim %s is already prepared with other devices", uid)
 		}
 		have.pods[pod] = true
 		return nil
+	}
+	if m.cfg.Shares {
+		return m.prepareShares(pod, uid, devices)
 	}
 	next := clonePartitions(m.parts)
 	for _, d := range devices {
@@ -83,6 +95,26 @@ func (m *Manager) Prepare(pod, uid types.UID, devices []gpu.Device) error {
 	var units []int
 	for _, d := range devices {
 		units = append(units, m.intern(d, m.position(d.UUID)))
+	}
+	m.note(pod, uid, units)
+	return nil
+}
+
+// prepareShares gives a claim a share of each of the GPUs: how much it is, whoever allocated it has counted.
+func (m *Manager) prepareShares(pod, uid types.UID, devices []gpu.Device) error {
+	var units []int
+	for _, d := range devices {
+		at := m.position(d.UUID)
+		if at < 0 {
+			return fmt.Errorf("requested device is not allocatable: %s", d.ID())
+		}
+		unit := -1
+		for d.Replica = 1; unit < 0; d.Replica++ {
+			if i := m.intern(d, at); m.owner[i] == "" && !slices.Contains(units, i) {
+				unit = i
+			}
+		}
+		units = append(units, unit)
 	}
 	m.note(pod, uid, units)
 	return nil

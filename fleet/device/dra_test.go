@@ -303,3 +303,24 @@ func TestPartsOfClaims(t *testing.T) {
 		})
 	})
 }
+
+// Claims have shares of one GPU side by side, and give them back one by one.
+func TestShares(t *testing.T) {
+	cfg := Config{Devices: []gpu.Device{{Index: 0, UUID: "GPU-0"}}, Advertise: ByDRA, Shares: true}
+	m := New(cfg)
+	for i := range 12 {
+		id := types.UID(fmt.Sprint(i))
+		for range 2 { // the kubelet may ask again
+			if err := m.Prepare("pod-"+id, "claim-"+id, cfg.Devices); err != nil {
+				t.Fatalf("share %d: %v", i, err)
+			}
+		}
+	}
+	if err := m.Prepare("pod-x", "claim-x", []gpu.Device{{UUID: "GPU-9"}}); err == nil {
+		t.Error("a share of a GPU that is not there")
+	}
+	m.Release("pod-3")
+	if err := m.Prepare("pod-y", "claim-y", cfg.Devices); err != nil {
+		t.Error(err)
+	}
+}

@@ -39,6 +39,8 @@ var programs = map[string]Role{
 	"nvidia-toolkit":          Toolkit,
 	"nvidia-driver":           Driver,
 	"gpu-kubelet-plugin":      DRA,
+	"hami-kubelet-plugin":     HAMiDRA,
+	"hami-core-monitor":       "",
 	"nvidia-mig-manager":      MIG,
 	"vgpu-monitor":            "", // of HAMi, as the next two
 	"scheduler":               "",
@@ -63,6 +65,7 @@ var images = map[string]Role{
 	"gpu-feature-discovery":    GFD,
 	"dcgm-exporter":            DCGM,
 	"k8s-dra-driver-gpu":       DRA,
+	"k8s-dra-driver":           DRA, // NVIDIA's of old and HAMi's: the program tells
 	"k8s-mig-manager":          MIG,
 	"hami":                     HAMi,
 }

@@ -19,6 +19,8 @@ const (
 	DRA     Role = "dra-driver"    // offers the GPUs in ResourceSlices and prepares claims
 	MIG     Role = "mig-manager"   // cuts the GPUs as the node's label says
 	HAMi    Role = "hami-plugin"   // registers the GPUs with the kubelet in place of Plugin, and gives parts of them
+
+	HAMiDRA Role = "hami-dra-driver" // as DRA, and in its place: claims have shares of GPUs
 )
 
 // StackPod is a pod of the GPU stack as far as its node's devices depend on it.

@@ -17,8 +17,12 @@ import (
 	"github.com/berth-dev/berth/fleet/gpu"
 )
 
-// Driver is the name of NVIDIA's driver, in slices, claims and device classes.
-const Driver = "gpu.nvidia.com"
+// Driver is the name of NVIDIA's driver, in slices, claims and device classes. HAMi's offers the same GPUs for shares (Project-HAMi/k8s-dra-driver
+// 008d0e19, cmd/hami-kubelet-plugin/hami_core.go).
+const (
+	Driver     = "gpu.nvidia.com"
+	HAMiDriver = "hami-core-gpu.project-hami.io"
+)
 
 // Machine is a node as its driver sees it.
 type Machine struct {
@@ -27,9 +31,27 @@ type Machine struct {
 	Driver gpu.Driver
 	// Dynamic is that claims cut GPUs by MIG, which the driver has as its feature DynamicMIG.
 	Dynamic bool
+	// Shares is that HAMi's driver offers the GPUs, of which claims have shares.
+	Shares bool
+}
+
+// DriverName is that of the driver on the machine.
+func (m Machine) DriverName() string {
+	if m.Shares {
+		return HAMiDriver
+	}
+	return Driver
 }
 
 // Name is what a GPU, or a part of one, is called in slices and claims.
+func (m Machine) Name(d gpu.Device) string {
+	if m.Shares {
+		return "hami-" + Name(d)
+	}
+	return Name(d)
+}
+
+// Name is what NVIDIA's driver calls a GPU, or a part of one.
 func Name(d gpu.Device) string {
 	if d.MIG != nil {
 		return partName(d)
@@ -42,7 +64,7 @@ func Name(d gpu.Device) string {
 func (m Machine) Allocated(results []resourcev1.DeviceRequestAllocationResult) ([]gpu.Device, error) {
 	taken := make(map[string]bool)
 	for _, r := range results {
-		if r.Driver == Driver {
+		if r.Driver == m.DriverName() {
 			taken[r.Device] = true
 		}
 	}
@@ -50,14 +72,14 @@ func (m Machine) Allocated(results []resourcev1.DeviceRequestAllocationResult) (
 	var out []gpu.Device
 	if len(taken) > 0 {
 		for _, d := range m.Devices() {
-			if name := Name(d); taken[name] {
+			if name := m.Name(d); taken[name] {
 				found[name] = true
 				out = append(out, d)
 			}
 		}
 	}
 	for _, r := range results {
-		if r.Driver == Driver && (!found[r.Device] || r.Pool != m.Node) {
+		if r.Driver == m.DriverName() && (!found[r.Device] || r.Pool != m.Node) {
 			return nil, fmt.Errorf("requested device is not allocatable: %s", r.Device)
 		}
 	}
@@ -69,6 +91,31 @@ func (m Machine) Devices() []gpu.Device {
 	var out []gpu.Device
 	for _, d := range m.GPUs {
 		out = append(out, m.offered(d)...)
+	}
+	return out
+}
+
+// Limit is how much of a GPU a claim has.
+type Limit struct {
+	Memory int64 // bytes
+	Cores  int   // percent
+}
+
+// Limits are what the results give of each GPU that is shared, by UUID: of one that is there several times, all together.
+func (m Machine) Limits(results []resourcev1.DeviceRequestAllocationResult) map[string]Limit {
+	if !m.Shares {
+		return nil
+	}
+	out := make(map[string]Limit)
+	for _, d := range m.Devices() {
+		for i := range results {
+			r := &results[i]
+			if r.Driver != HAMiDriver || r.Device != m.Name(d) || r.ShareID == nil {
+				continue
+			}
+			memory, cores, l := r.ConsumedCapacity["memory"], r.ConsumedCapacity["cores"], out[d.UUID]
+			out[d.UUID] = Limit{l.Memory + memory.Value(), l.Cores + int(cores.Value())}
+		}
 	}
 	return out
 }

@@ -26,12 +26,12 @@ type (
 func (m Machine) Slices(owner metav1.OwnerReference) []*resourcev1.ResourceSlice {
 	specs, ends := m.specs()
 	for i := range specs {
-		specs[i].Driver, specs[i].NodeName = Driver, &m.Node
+		specs[i].Driver, specs[i].NodeName = m.DriverName(), &m.Node
 		specs[i].Pool = resourcev1.ResourcePool{Name: m.Node, Generation: 1, ResourceSliceCount: int64(len(specs))}
 	}
 	out := make([]*resourcev1.ResourceSlice, len(specs))
 	for i, spec := range specs {
-		name := m.Node + "-" + Driver + ends[i]
+		name := m.Node + "-" + m.DriverName() + ends[i]
 		out[i] = &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: []metav1.OwnerReference{owner}}, Spec: spec}
 	}
 	return out
@@ -114,7 +114,28 @@ func (m Machine) device(d gpu.Device) resourcev1.Device {
 		return resourcev1.Device{Name: Name(d), Attributes: a, Capacity: c, ConsumesCounters: draws(d, c, 0, d.Model.Slots())}
 	}
 	memory := resource.NewQuantity(int64(d.MemoryMiB)<<20, resource.BinarySI)
+	if m.Shares {
+		return m.sharedDevice(d, a, memory)
+	}
 	return resourcev1.Device{Name: Name(d), Attributes: a, Capacity: capacities{"memory": {Value: *memory}}}
+}
+
+// sharedDevice is a GPU as HAMi's driver offers it: several claims may have it, and each says how much of its memory and its compute.
+// Without saying so a claim has all.
+func (m Machine) sharedDevice(d gpu.Device, a attributes, memory *resource.Quantity) resourcev1.Device {
+	delete(a, "index")
+	delete(a, "resource.kubernetes.io/pciBusID")
+	a["type"] = text("hami-gpu")
+	upTo := func(all, least, step *resource.Quantity) resourcev1.DeviceCapacity {
+		return resourcev1.DeviceCapacity{Value: *all, RequestPolicy: &resourcev1.CapacityRequestPolicy{
+			Default: all, ValidRange: &resourcev1.CapacityRequestPolicyRange{Min: least, Max: all, Step: step},
+		}}
+	}
+	percent := func(n int64) *resource.Quantity { return resource.NewQuantity(n, resource.DecimalSI) }
+	mib := resource.NewQuantity(1<<20, resource.BinarySI)
+	return resourcev1.Device{Name: m.Name(d), Attributes: a, AllowMultipleAllocations: new(true), Capacity: capacities{
+		"memory": upTo(memory, mib, mib), "cores": upTo(percent(100), percent(0), percent(1)),
+	}}
 }
 
 // attributes are those that a GPU and its parts have in common.

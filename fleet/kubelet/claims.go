@@ -33,7 +33,7 @@ func (w *worker) prepareClaims(ctx context.Context, m *Machine, pod *corev1.Pod)
 	if err != nil {
 		return fmt.Errorf("prepare dynamic resources: %w", err)
 	}
-	w.claimed = share(m, pod, claims)
+	w.claimed, w.claimLimits = share(m, pod, claims)
 	record := recordGPUs(pod, func(container string) []gpu.Device { return w.gpusOf(m, container) })
 	w.change(func() { w.gpus = record })
 	return nil
@@ -116,11 +116,12 @@ func usable(pod *corev1.Pod, ref *corev1.PodResourceClaim, claim *resourcev1.Res
 	return nil
 }
 
-// driversReady checks that each claim's drivers are there to prepare it. Only one is simulated.
+// driversReady checks that each claim's drivers are there to prepare it. One is simulated on a machine.
 func driversReady(m *Machine, claims []podClaim) error {
+	driver := driverOf(m).DriverName()
 	for _, claim := range claims {
 		for _, r := range claim.results() {
-			if r.Driver != dra.Driver || !m.Devices.DRAReady() {
+			if r.Driver != driver || !m.Devices.DRAReady() {
 				return fmt.Errorf("DRA driver %s is not registered", r.Driver)
 			}
 		}
@@ -130,7 +131,7 @@ func driversReady(m *Machine, claims []podClaim) error {
 
 // driverOf is the machine as its DRA driver sees it.
 func driverOf(m *Machine) dra.Machine {
-	return dra.Machine{Node: m.Name, GPUs: m.Devices.Devices(), Dynamic: m.Devices.DynamicMIG()}
+	return dra.Machine{Node: m.Name, GPUs: m.Devices.Devices(), Dynamic: m.Devices.DynamicMIG(), Shares: m.Devices.SharesGPUs()}
 }
 
 // prepareAll books the claims' devices for the pod. What it booked before an error stays with the pod
@@ -150,19 +151,26 @@ func prepareAll(m *Machine, pod *corev1.Pod, claims []podClaim) error {
 	return nil
 }
 
-// share says which container gets which of the claims' devices.
-func share(m *Machine, pod *corev1.Pod, claims []podClaim) claimed {
+// share says which container gets which of the claims' devices, and how much of those that are shared.
+func share(m *Machine, pod *corev1.Pod, claims []podClaim) (claimed, map[string]limits) {
 	machine := driverOf(m)
-	out := make(claimed)
+	out, shares := make(claimed), make(map[string]limits)
 	for _, cs := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range cs {
-			got, _ := machine.Allocated(resultsFor(pod, &cs[i], claims)) // prepareAll has found them all
+			results := resultsFor(pod, &cs[i], claims)
+			got, _ := machine.Allocated(results) // prepareAll has found them all
 			if len(got) > 0 {
 				out[cs[i].Name] = got
 			}
+			for uuid, l := range machine.Limits(results) {
+				if shares[cs[i].Name] == nil {
+					shares[cs[i].Name] = limits{}
+				}
+				shares[cs[i].Name][uuid] = limit{l.Memory, l.Cores}
+			}
 		}
 	}
-	return out
+	return out, shares
 }
 
 // resultsFor is what was allocated for a container: all of the claims it refers to, or what belongs to

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -66,6 +67,7 @@ func (c *container) prepare(ctx context.Context, m *Machine, im image) (*process
 		net: w.net, podIP: w.podIP, mounts: w.mounts,
 	}
 	p.limits = limitsOf(pod, c.spec.Name, m.Devices.PartsBy(), p.gpus)
+	maps.Copy(p.limits, w.claimLimits[c.spec.Name])
 	env, err := w.k.sources.environment(ctx, pod, cmp.Or(specOf(pod, c.name), c.spec), p.ownEnv(pod))
 	if err != nil {
 		c.event(corev1.EventTypeWarning, "Failed", "Error: %v", err)
@@ -109,7 +111,7 @@ func (p *process) ownEnv(pod *corev1.Pod) map[string]string {
 	if len(p.gpus) > 0 {
 		env["NVIDIA_VISIBLE_DEVICES"] = visible(p.gpus)
 	}
-	if p.m.Devices.PartsBy() == device.ByHAMi {
+	if p.m.Devices.PartsBy() == device.ByHAMi || p.m.Devices.SharesGPUs() {
 		p.limitEnv(env)
 	}
 	return env

@@ -30,10 +30,11 @@ type worker struct {
 	// Owned by run.
 	admitted    bool
 	initialized bool
-	rebooted    bool          // the machine came back, or this process did: containers were lost
-	mounts      mounts        // nil: not mounted yet
-	mountWait   time.Duration // since the last try to mount; 0: none failed
-	claimed     claimed       // devices by way of ResourceClaims, once they are prepared
+	rebooted    bool              // the machine came back, or this process did: containers were lost
+	mounts      mounts            // nil: not mounted yet
+	mountWait   time.Duration     // since the last try to mount; 0: none failed
+	claimed     claimed           // devices by way of ResourceClaims, once they are prepared
+	claimLimits map[string]limits // by container: how much of those that are shared
 	spec        workload.Spec
 	net         *shell.Net
 

@@ -426,6 +426,9 @@ func clampAmount(v int64) int64 { return max(0, min(v, engine.MaxAmount)) }
 func (d *OfferedDevice) WholeGPU() bool { return d.isGPU() && !d.Shared() }
 
 func (d *OfferedDevice) isGPU() bool {
+	if kind := d.Attributes["type"]; kind.StringValue != nil && *kind.StringValue == "hami-gpu" {
+		return true // of HAMi's driver, whose name begins otherwise
+	}
 	if !strings.HasPrefix(d.Driver, "gpu.") {
 		return false
 	}
