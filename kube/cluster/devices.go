@@ -415,6 +415,9 @@ func (d *devices) onNode(n *engine.Node, object *corev1.Node) {
 		dev := &offered.Devices[i]
 		far := i >= own
 		matches, fails, blocks := d.matching(dev, unsure)
+		if dev.Skips && !convert.MaySkipOperations(object) {
+			matches, blocks = keptFrom(matches, blocks)
+		}
 		if far && !reached[i-own].here { // it is offered to nobody; who has it draws on its counters all the same, and selectors see it
 			matches, blocks = nil, nil
 		}
@@ -441,6 +444,17 @@ func (d *devices) onNode(n *engine.Node, object *corev1.Node) {
 			n.Allocatable = convert.Plus(n.Allocatable, resource, count)
 		}
 	}
+}
+
+// keptFrom is what a device that the node cannot have is to selections: it matches none, and blocks those that want all devices.
+func keptFrom(matches []convert.Selection, blocks []string) ([]convert.Selection, []string) {
+	for i := range matches {
+		if matches[i].All {
+			blocks = append(blocks, matches[i].Name)
+		}
+	}
+	slices.Sort(blocks)
+	return nil, blocks
 }
 
 // upstreamOrder is the order in which upstream's allocator tries the devices of a node: by driver and pool, those last whose devices have to be
@@ -681,14 +695,19 @@ func (d *devices) pays(m *member, claim string) bool {
 
 // reaching are those of names, of which nil is all nodes, from which the devices of the claim can be reached.
 func (f *Feed) reaching(c *resourcev1.ResourceClaim, names []string) []string {
-	if c.Status.Allocation.NodeSelector == nil {
+	skips := convert.SkipsOperations(c)
+	if c.Status.Allocation.NodeSelector == nil && !skips {
 		return names
 	}
-	match, err := nodeaffinity.NewNodeSelector(c.Status.Allocation.NodeSelector)
+	reached := func(*corev1.Node) bool { return true }
+	if c.Status.Allocation.NodeSelector != nil {
+		match, err := nodeaffinity.NewNodeSelector(c.Status.Allocation.NodeSelector)
+		reached = func(n *corev1.Node) bool { return err == nil && match.Match(n) }
+	}
 	out := []string{}
 	//archtest:any-order they are sorted below
 	for name, n := range f.nodes.objects {
-		if err == nil && match.Match(n) && (names == nil || slices.Contains(names, name)) {
+		if reached(n) && (!skips || convert.MaySkipOperations(n)) && (names == nil || slices.Contains(names, name)) {
 			out = append(out, name)
 		}
 	}

@@ -178,6 +178,9 @@ func (w *referee) play() (made string) {
 			ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "1", Labels: map[string]string{"kubernetes.io/hostname": name, "rack": fmt.Sprint("r", w.IntN(2))}},
 			Status:     corev1.NodeStatus{Allocatable: corev1.ResourceList{"cpu": resource.MustParse("8"), "pods": resource.MustParse("10")}},
 		})
+		if w.odds(2) {
+			w.nodes[i].Status.DeclaredFeatures = []string{"DRAOptionalNodeOperations"}
+		}
 		w.pool(name, &name)
 	}
 	for i := range 2 {
@@ -291,6 +294,9 @@ func (w *referee) pool(name string, node *string) {
 			Driver: refereeDriver, Pool: pool, NodeName: node, AllNodes: s.Spec.AllNodes, NodeSelector: s.Spec.NodeSelector, PerDeviceNodeSelection: s.Spec.PerDeviceNodeSelection, SharedCounters: []resourcev1.CounterSet{{Name: "card", Counters: slots(4)}},
 		}}
 		w.slices = append(w.slices, counters)
+	}
+	if w.odds(6) {
+		s.Spec.SkipNodeOperations = []resourcev1.SkipNodeOperation{resourcev1.SkipNodeOperationAll}
 	}
 	w.slices = append(w.slices, s)
 }

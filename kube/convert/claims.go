@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/component-helpers/nodedeclaredfeatures/features/draoptionalnodeoperations"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
 	"github.com/berth-dev/berth/engine"
@@ -204,6 +205,16 @@ func Held(c *resourcev1.ResourceClaim) (out []*resourcev1.DeviceRequestAllocatio
 	return out
 }
 
+// SkipsOperations says whether the claim has devices for which operations on the node are left out.
+func SkipsOperations(c *resourcev1.ResourceClaim) bool {
+	return c.Status.Allocation != nil && slices.ContainsFunc(c.Status.Allocation.Devices.Results, func(r resourcev1.DeviceRequestAllocationResult) bool { return len(r.SkipNodeOperations) > 0 })
+}
+
+// MaySkipOperations says whether the node declares that operations may be left out there.
+func MaySkipOperations(n *corev1.Node) bool {
+	return n != nil && slices.Contains(n.Status.DeclaredFeatures, draoptionalnodeoperations.DRAOptionalNodeOperationsFeatureGate)
+}
+
 // Offered are the devices of one node's slices, and what they share.
 type Offered struct {
 	Devices  []OfferedDevice
@@ -220,6 +231,8 @@ type OfferedDevice struct {
 	Pool   string // with its driver
 	Slice  string
 	Reach  Reach
+	// Skips is that operations on the node are left out for it (DRAOptionalNodeOperations), which the node must declare.
+	Skips bool
 	*resourcev1.Device
 	draws  []engine.Draw
 	groups []engine.SetGroups
@@ -408,7 +421,7 @@ func (o *Offered) add(pool string, s *resourcev1.ResourceSlice) {
 	}
 	for i := range s.Spec.Devices {
 		d := &s.Spec.Devices[i]
-		out := OfferedDevice{ID: pool + "/" + d.Name, Driver: s.Spec.Driver, Pool: pool, Slice: s.Name, Reach: reachOf(s, d), Device: d}
+		out := OfferedDevice{ID: pool + "/" + d.Name, Driver: s.Spec.Driver, Pool: pool, Slice: s.Name, Reach: reachOf(s, d), Skips: len(s.Spec.SkipNodeOperations) > 0, Device: d}
 		for k := range d.ConsumesCounters {
 			use := &d.ConsumesCounters[k]
 			for _, name := range slices.Sorted(maps.Keys(use.Counters)) {
