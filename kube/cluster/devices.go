@@ -23,10 +23,14 @@ import (
 // Selects evaluates an expression about a device of a driver.
 type Selects = func(expression, driver string, d *resourcev1.Device) (bool, error)
 
+// Derives evaluates an expression that makes an attribute of a device.
+type Derives = func(expression, driver string, d *resourcev1.Device) (*resourcev1.DeviceAttribute, error)
+
 // devices is what resource claims depend on. What a node offers follows from its slices, from the selections and attributes that
 // known claims ask about, and from which devices are held by claims whose pods are not on nodes.
 type devices struct {
 	selects Selects // nil: claims are not decided, and say so
+	derives Derives // nil: devices have no derived attributes
 	gpu     string  // the resource under which whole GPUs count
 
 	slices  map[string]*resourcev1.ResourceSlice            // by name
@@ -50,6 +54,7 @@ type devices struct {
 	resources  map[string]convert.Selection // that device classes have and pods request, besides GPUs
 	met        map[string]meeting           // by selection; since the devices last changed
 	attributes map[string]bool              // that claims want to agree in
+	derived    map[string]string            // expressions of attributes that requests derive, by name
 	grown      bool                         // there are more of either
 
 	hosts map[string]*corev1.Node // nodes that list GPUs as broken, by name
@@ -66,12 +71,12 @@ type devices struct {
 // for entered again: each costs a look at every device.
 const maxSelections = 256
 
-func newDevices(selects Selects, gpu string) *devices {
+func newDevices(selects Selects, derives Derives, gpu string) *devices {
 	return &devices{
-		selects: selects, gpu: gpu,
+		selects: selects, derives: derives, gpu: gpu,
 		slices: make(map[string]*resourcev1.ResourceSlice), pools: make(map[string]map[string]*resourcev1.ResourceSlice), local: make(map[string]map[string]bool), offered: make(map[string]convert.Offered), nodes: make(map[string]string),
 		claims: make(map[string]*resourcev1.ResourceClaim), classes: make(map[string]*resourcev1.DeviceClass), taints: make(map[string]*resourcev1.DeviceTaintRule), users: make(map[string]map[string]*member), extra: make(map[types.UID]string), resources: make(map[string]convert.Selection), loose: make(map[string]time.Time), holding: make(map[string]map[string]bool), met: make(map[string]meeting),
-		hosts: make(map[string]*corev1.Node), selections: make(map[string]convert.Selection), attributes: make(map[string]bool), undone: make(map[string]bool), pods: make(map[string]bool), stale: make(map[string]bool),
+		hosts: make(map[string]*corev1.Node), selections: make(map[string]convert.Selection), attributes: make(map[string]bool), derived: make(map[string]string), undone: make(map[string]bool), pods: make(map[string]bool), stale: make(map[string]bool),
 	}
 }
 
@@ -421,7 +426,7 @@ func (d *devices) onNode(n *engine.Node, object *corev1.Node) {
 		if far && !reached[i-own].here { // it is offered to nobody; who has it draws on its counters all the same, and selectors see it
 			matches, blocks = nil, nil
 		}
-		o := dev.Offer(matches, fails, blocks, attributes)
+		o := dev.Offer(matches, fails, blocks, attributes, d.derive(dev))
 		of := held[o.ID]
 		if far {
 			of, o.Reach = d.taken[o.ID], reached[i-own].name
@@ -796,6 +801,7 @@ func (d *devices) learn(a *convert.Asked) {
 			if len(d.selections) >= maxSelections {
 				clear(d.selections)
 				clear(d.attributes)
+				clear(d.derived)
 				d.classMoved() // which forgets resources too
 			}
 			d.selections[s.Name], d.grown = s, true
@@ -806,6 +812,33 @@ func (d *devices) learn(a *convert.Asked) {
 			d.attributes[rule.Attribute], d.grown = true, true
 		}
 	}
+	//archtest:any-order each is entered by itself
+	for name, expression := range a.Derived {
+		if _, known := d.derived[name]; !known {
+			d.derived[name], d.grown = expression, true
+		}
+	}
+}
+
+// derive is the values of attributes that requests derive for the device; nil for none. One whose expression fails it does not have.
+func (d *devices) derive(dev *convert.OfferedDevice) (out map[string]string) {
+	if d.derives == nil {
+		return nil
+	}
+	//archtest:any-order each is entered by itself
+	for name, expression := range d.derived {
+		v, err := d.derives(expression, dev.Driver, dev.Device)
+		if err != nil || v == nil {
+			continue
+		}
+		if text := convert.AttributeText(v); text != "" {
+			if out == nil {
+				out = make(map[string]string)
+			}
+			out[name] = text
+		}
+	}
+	return out
 }
 
 // gpusHeld counts the whole GPUs that the claim has, and, in thousandths, what its parts of GPUs are of one.
@@ -834,18 +867,21 @@ func (d *devices) gpusAsked(a *convert.Asked) (whole, parts int64) {
 		met[s.Name] = d.meets(&s)
 	}
 	for _, r := range a.Claims.Requests {
-		least, gpus := int64(-1), int64(0)
+		least, gpus := int64(-1), int64(-1)
 		for _, o := range r.Options {
 			is := met[o.Selection]
-			of := is.least * int64(o.Count)
+			of, wholes := is.least*int64(o.Count), int64(0)
 			if o.Admin {
 				of = 0
 			}
-			if least >= 0 && of >= least {
-				continue
+			if is.some && !is.parts && !o.Admin {
+				wholes = int64(o.Count)
 			}
-			if least, gpus = of, 0; is.some && !is.parts && !o.Admin {
-				gpus = int64(o.Count)
+			if least < 0 || of < least {
+				least = of
+			}
+			if gpus < 0 || wholes < gpus {
+				gpus = wholes
 			}
 		}
 		if whole += gpus; gpus == 0 {

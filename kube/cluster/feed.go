@@ -61,6 +61,8 @@ type Options struct {
 	Listener Listener
 	// Selects evaluates selectors of devices; nil: pods with resource claims wait as unsupported.
 	Selects Selects
+	// Derives evaluates attributes that requests derive; nil: no device has such.
+	Derives Derives
 	// AttachFor is how long devices may take to be attached; 0: AttachFor.
 	AttachFor time.Duration
 	// Now is the clock: the feed has no other.
@@ -112,7 +114,7 @@ func New(o Options) *Feed {
 	f.storage = newStorage(f.out, f.nodes, f.members, f.gangs, o.Levels)
 	f.budgets = newBudgets(f.out)
 	f.extended = newExtended()
-	f.devices = newDevices(o.Selects, o.Convert.GPUResource())
+	f.devices = newDevices(o.Selects, o.Derives, o.Convert.GPUResource())
 	f.rules = newRules(f.tenancy, f.owners)
 	f.opts.Around = f.rules.around()
 	f.bookings = &bookings{out: f.out}

@@ -152,7 +152,7 @@ func newReferee(seed uint64) *referee {
 	w := &referee{clock: &clock{now: noon}, Rand: rand.New(rand.NewPCG(seed, 17))}
 	w.Feed = New(Options{
 		Convert: convert.Options{SchedulerNames: []string{DefaultName}}, Sink: &w.changes, Listener: &silence{missing: make(map[string][]string)},
-		Selects: upstream.NewMatcher(), Now: func() time.Time { return w.now },
+		Selects: upstream.NewMatcher(), Derives: upstream.NewDeriver(), Now: func() time.Time { return w.now },
 	})
 	w.state = engine.Load(engine.Snapshot{}, engine.Config{})
 	return w
@@ -397,6 +397,10 @@ func (w *referee) wanted() *resourcev1.ResourceClaim {
 		}
 		c.Spec.Devices.Requests = append(c.Spec.Devices.Requests, r)
 	}
+	if w.odds(6) {
+		w.derive(c)
+		return c
+	}
 	switch w.IntN(4) {
 	case 0:
 		c.Spec.Devices.Constraints = []resourcev1.DeviceConstraint{{MatchAttribute: new(resourcev1.FullyQualifiedName(refereeDriver + "/root"))}}
@@ -404,6 +408,32 @@ func (w *referee) wanted() *resourcev1.ResourceClaim {
 		c.Spec.Devices.Constraints = []resourcev1.DeviceConstraint{{DistinctAttribute: new(resourcev1.FullyQualifiedName(refereeDriver + "/root"))}}
 	}
 	return c
+}
+
+// derive has the claim's requests agree, or differ, in an attribute that most of them derive: of the kind, which all devices have.
+func (w *referee) derive(c *resourcev1.ResourceClaim) {
+	name := resourcev1.FullyQualifiedName("derived/" + []string{"kind", "root"}[w.IntN(2)])
+	derived := func() []resourcev1.DeviceDerivedAttribute {
+		if w.odds(6) {
+			return nil
+		}
+		expression := []string{"%s.kind", "%s.kind == 'a' ? 'b' : 'a'", "%s.kind + ''"}[w.IntN(3)]
+		return []resourcev1.DeviceDerivedAttribute{{Name: name, Expression: strings.ReplaceAll(expression, "%s", fmt.Sprintf("device.attributes[%q]", refereeDriver))}}
+	}
+	for i := range c.Spec.Devices.Requests {
+		r := &c.Spec.Devices.Requests[i]
+		if r.Exactly != nil {
+			r.Exactly.DerivedAttributes = derived()
+		}
+		for k := range r.FirstAvailable {
+			r.FirstAvailable[k].DerivedAttributes = derived()
+		}
+	}
+	if w.odds(2) {
+		c.Spec.Devices.Constraints = []resourcev1.DeviceConstraint{{MatchAttribute: &name}}
+	} else {
+		c.Spec.Devices.Constraints = []resourcev1.DeviceConstraint{{DistinctAttribute: &name}}
+	}
 }
 
 // requirements are amounts of capacity that are asked for of each device; nil for none.

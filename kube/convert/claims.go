@@ -98,9 +98,10 @@ func (s *Selection) Tolerates(taints []resourcev1.DeviceTaint) bool {
 // Asked is what claims ask for, all together.
 type Asked struct {
 	Claims     engine.Claims
-	Selections []Selection // that requests name
-	Missing    []string    // what has to be there before anything can be had
-	Unknown    why.Feature // what is asked for and not decided; "": nothing
+	Selections []Selection       // that requests name
+	Derived    map[string]string // expressions of attributes that requests derive, by the name that options have for them
+	Missing    []string          // what has to be there before anything can be had
+	Unknown    why.Feature       // what is asked for and not decided; "": nothing
 	claims     int
 }
 
@@ -111,25 +112,27 @@ func (a *Asked) Add(called string, c *resourcev1.ResourceClaim, class func(strin
 	first, number := len(a.Claims.Requests), a.claims
 	a.claims++
 	parts := make([][]string, 0, len(spec.Requests)) // names of the options of each request, as constraints name them
+	var derived [][][]resourcev1.DeviceDerivedAttribute
 	for i := range spec.Requests {
 		r := &spec.Requests[i]
 		out := engine.DeviceRequest{Name: called + "/" + r.Name, Claim: number}
 		var names []string
+		var derives [][]resourcev1.DeviceDerivedAttribute
 		if e := r.Exactly; e != nil {
 			out.Options = append(out.Options, a.option(called, e.DeviceClassName, e.Selectors, e.Tolerations, e.AllocationMode, e.Count, e.Capacity, class))
 			out.Options[0].Admin = e.AdminAccess != nil && *e.AdminAccess
-			names = append(names, r.Name)
+			names, derives = append(names, r.Name), append(derives, e.DerivedAttributes)
 		}
 		for k := range r.FirstAvailable {
 			e := &r.FirstAvailable[k]
 			out.Options = append(out.Options, a.option(called, e.DeviceClassName, e.Selectors, e.Tolerations, e.AllocationMode, e.Count, e.Capacity, class))
-			names = append(names, r.Name+"/"+e.Name)
+			names, derives = append(names, r.Name+"/"+e.Name), append(derives, e.DerivedAttributes)
 		}
 		if len(out.Options) == 0 {
 			a.Unknown = why.Claims // a kind of request that is not known
 			continue
 		}
-		a.Claims.Requests, parts = append(a.Claims.Requests, out), append(parts, names)
+		a.Claims.Requests, parts, derived = append(a.Claims.Requests, out), append(parts, names), append(derived, derives)
 	}
 	for i := range spec.Constraints {
 		k := &spec.Constraints[i]
@@ -151,9 +154,28 @@ func (a *Asked) Add(called string, c *resourcev1.ResourceClaim, class func(strin
 				if len(k.Requests) == 0 || slices.Contains(k.Requests, name) || slices.Contains(k.Requests, whole) {
 					opt := &a.Claims.Requests[first+r].Options[o]
 					opt.Match = append(opt.Match, agreement)
+					a.derive(opt, rule.Attribute, derived[r][o])
 				}
 			}
 		}
+	}
+}
+
+// derive has the option's last agreement go by an attribute that the request derives, if that is what it is about.
+func (a *Asked) derive(opt *engine.DeviceOption, attribute string, derived []resourcev1.DeviceDerivedAttribute) {
+	i := slices.IndexFunc(derived, func(d resourcev1.DeviceDerivedAttribute) bool { return string(d.Name) == attribute })
+	if i < 0 && opt.As == nil {
+		return
+	}
+	for len(opt.As) < len(opt.Match) {
+		opt.As = append(opt.As, "")
+	}
+	if i >= 0 {
+		if a.Derived == nil {
+			a.Derived = make(map[string]string)
+		}
+		name := fmt.Sprintf("%s#%x", attribute, sha256.Sum256([]byte(derived[i].Expression)))[:len(attribute)+13]
+		a.Derived[name], opt.As[len(opt.As)-1] = derived[i].Expression, name
 	}
 }
 
@@ -479,6 +501,11 @@ func (d *OfferedDevice) Attribute(name string) string {
 	if domain, rest, qualified := strings.Cut(name, "/"); !ok && qualified && domain == d.Driver {
 		a = d.Attributes[resourcev1.QualifiedName(rest)]
 	}
+	return AttributeText(&a)
+}
+
+// AttributeText is the value of an attribute as text, "" for none. Of a list it is all values, each once.
+func AttributeText(a *resourcev1.DeviceAttribute) string {
 	switch {
 	case len(a.IntValues) > 0:
 		return several("i", a.IntValues)
@@ -537,8 +564,8 @@ func (d *OfferedDevice) For(s *Selection, meant bool, err error) Verdict {
 func (d *OfferedDevice) Use(s *Selection) []engine.Draw { return d.drawn(d.consumes(s.Capacity).of) }
 
 // Offer is the device as the engine sees it: which selections it matches, by name, those that fail for it, those of all devices that it keeps
-// from being met, and the attributes that matter to somebody.
-func (d *OfferedDevice) Offer(matches []Selection, fails, blocks, attributes []string) engine.Offer {
+// from being met, the attributes that matter to somebody, and derived ones with their values.
+func (d *OfferedDevice) Offer(matches []Selection, fails, blocks, attributes []string, derived map[string]string) engine.Offer {
 	out := engine.Offer{ID: d.ID, Draws: d.draws, Groups: d.groups, Fails: fails, Blocks: blocks}
 	for i := range matches {
 		out.Selections = append(out.Selections, matches[i].Name)
@@ -551,6 +578,7 @@ func (d *OfferedDevice) Offer(matches []Selection, fails, blocks, attributes []s
 			}
 		}
 	}
+	out.Attributes = derived
 	for _, name := range attributes {
 		if v := d.Attribute(name); v != "" {
 			if out.Attributes == nil {

@@ -197,7 +197,7 @@ func newScheduler(client kubernetes.Interface, o Options) (*scheduler, error) {
 	}
 	s.binds, s.reports, s.evicts = newBinder(s), newReporter(s), newEvictor(s)
 	s.feed = cluster.New(cluster.Options{
-		Convert: convert.Options{SchedulerNames: o.For, GPU: o.Engine.GPU}, Levels: o.Engine.Levels, Sink: in, Listener: s.reports, Selects: devices.NewMatcher(), AttachFor: o.DeviceBindingTimeout, Now: time.Now,
+		Convert: convert.Options{SchedulerNames: o.For, GPU: o.Engine.GPU}, Levels: o.Engine.Levels, Sink: in, Listener: s.reports, Selects: devices.NewMatcher(), Derives: devices.NewDeriver(), AttachFor: o.DeviceBindingTimeout, Now: time.Now,
 	})
 	var err error
 	if s.meter, err = s.newMeter(); err != nil {

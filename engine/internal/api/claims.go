@@ -102,6 +102,16 @@ type DeviceOption struct {
 	All       bool   `json:"all,omitempty"`   // all that match on the node, one at least; none of them may be held
 	Admin     bool   `json:"admin,omitempty"` // it looks on: others may hold them, and it keeps nobody from them
 	Match     []int  `json:"match,omitempty"` // the agreements that its devices are under, by their number in Claims.Match
+	// As are, for each of Match, the attribute that its devices have in place of the agreement's; "", and nil: the agreement's own.
+	As []string `json:"as,omitempty"`
+}
+
+// Attribute is the one that the devices of the option have in its k-th agreement.
+func (o *DeviceOption) Attribute(c *Claims, k int) string {
+	if o.As != nil && o.As[k] != "" {
+		return o.As[k]
+	}
+	return c.Match[o.Match[k]].Attribute
 }
 
 // DeviceAgreement is an attribute that devices must have: the same value on all, or another on each. Of attributes with several values one must be
@@ -139,7 +149,7 @@ func (c *Claims) equal(o *Claims) bool {
 	}
 	return c.Counted == o.Counted && slices.Equal(c.Match, o.Match) && slices.EqualFunc(c.Requests, o.Requests, func(a, b DeviceRequest) bool {
 		return a.Name == b.Name && a.Claim == b.Claim && slices.EqualFunc(a.Options, b.Options, func(a, b DeviceOption) bool {
-			return a.Selection == b.Selection && a.Count == b.Count && a.All == b.All && a.Admin == b.Admin && slices.Equal(a.Match, b.Match)
+			return a.Selection == b.Selection && a.Count == b.Count && a.All == b.All && a.Admin == b.Admin && slices.Equal(a.Match, b.Match) && slices.Equal(a.As, b.As)
 		})
 	})
 }
@@ -169,6 +179,8 @@ func (c *Claims) check() string {
 				return fmt.Sprintf("claims: request %s asks for %d devices", r.Name, o.Count)
 			case slices.ContainsFunc(o.Match, func(i int) bool { return i < 0 || i >= len(c.Match) }):
 				return fmt.Sprintf("claims: request %s names an agreement that there is not", r.Name)
+			case o.As != nil && len(o.As) != len(o.Match):
+				return fmt.Sprintf("claims: request %s names %d attributes for %d agreements", r.Name, len(o.As), len(o.Match))
 			}
 			most = max(most, o.Count)
 		}

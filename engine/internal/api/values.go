@@ -591,7 +591,7 @@ type Rejected struct {
 //	22 2026-11-18  shares of devices: Offer.Shared, Capacity, Uses and Held; Offer.Fails and Blocks; DeviceRequest.Claim
 //	23 2026-11-18  Queue.Flavors and QuotaFirst: amounts of queues by kind of node
 //	24 2026-11-18  Queue.Keeps: what a queue borrows is not asked back; Queue.Lend of one GPU model is refused
-//	25 2026-11-18  Offer.Groups; an attribute of an Offer may have several values
+//	25 2026-11-18  Offer.Groups; an attribute of an Offer may have several values; DeviceOption.As
 const SnapshotVersion = 25
 
 // Snapshot is everything a State knows, in canonical order. Times are in UTC.

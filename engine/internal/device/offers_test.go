@@ -141,6 +141,9 @@ func drawOffers(t *rapid.T) *api.Node {
 		}
 		if v := rapid.SampledFrom([]string{"", "p", "q", "p" + api.Several + "q", "q" + api.Several + "r"}).Draw(t, "root"); v != "" {
 			o.Attributes = map[string]string{"root": v}
+			if rapid.Bool().Draw(t, "other") {
+				o.Attributes["other"] = rapid.SampledFrom([]string{"p", "q"}).Draw(t, "value")
+			}
 		}
 		if rapid.IntRange(0, 3).Draw(t, "shared") == 0 {
 			o.Shared = true
@@ -192,6 +195,11 @@ func drawClaims(t *rapid.T) *api.Claims {
 			for m := range c.Match {
 				if rapid.Bool().Draw(t, "under") {
 					opt.Match = append(opt.Match, m)
+				}
+			}
+			if len(opt.Match) > 0 && rapid.IntRange(0, 3).Draw(t, "as") == 0 {
+				for range opt.Match {
+					opt.As = append(opt.As, rapid.SampledFrom([]string{"", "other"}).Draw(t, "attribute"))
 				}
 			}
 			r.Options = append(r.Options, opt)
@@ -259,8 +267,12 @@ func assignments(n *api.Node, c *api.Claims, shares []api.Share, first bool) (al
 				}
 			}
 			used[u.device] = used[u.device] || d.Shared
-			for _, m := range u.opt.Match {
-				v, ok := d.Attributes["root"]
+			for k, m := range u.opt.Match {
+				name := "root"
+				if u.opt.As != nil && u.opt.As[k] != "" {
+					name = u.opt.As[k]
+				}
+				v, ok := d.Attributes[name]
 				if !ok {
 					return false
 				}

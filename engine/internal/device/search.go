@@ -259,8 +259,8 @@ func (s *search) add(r int, opt *api.DeviceOption, i int) bool {
 	if s.steps <= 0 || !s.can(r, opt, i) || !s.agrees(opt, i) {
 		return false
 	}
-	for _, m := range opt.Match {
-		v, _ := s.agreed(m, i)
+	for k, m := range opt.Match {
+		v, _ := s.agreed(opt, k, i)
 		s.values[m] = append(s.values[m], v)
 	}
 	s.of[s.claims.Requests[r].Claim]++
@@ -350,17 +350,18 @@ func (s *search) inUse(i int) bool {
 
 // agrees says whether the device has the attributes that it must have, with values that go with those of the others.
 func (s *search) agrees(opt *api.DeviceOption, i int) bool {
-	for _, m := range opt.Match {
-		if _, ok := s.agreed(m, i); !ok {
+	for k := range opt.Match {
+		if _, ok := s.agreed(opt, k, i); !ok {
 			return false
 		}
 	}
 	return true
 }
 
-// agreed is what the agreement comes to with the device: what all have in common or, where they must differ, its own value.
-func (s *search) agreed(m, i int) (value string, ok bool) {
-	v, has := s.told[i].Attributes[s.claims.Match[m].Attribute]
+// agreed is what the option's k-th agreement comes to with the device: what all have in common or, where they must differ, its own value.
+func (s *search) agreed(opt *api.DeviceOption, k, i int) (value string, ok bool) {
+	m := opt.Match[k]
+	v, has := s.told[i].Attributes[opt.Attribute(s.claims, k)]
 	have := s.values[m]
 	switch {
 	case !has:
@@ -402,7 +403,7 @@ func (s *search) order(r int, opt *api.DeviceOption) []int {
 		}
 	}
 	if at := slices.IndexFunc(opt.Match, func(m int) bool { return !s.claims.Match[m].Distinct }); at >= 0 {
-		key := s.claims.Match[opt.Match[at]].Attribute
+		key := opt.Attribute(s.claims, at)
 		size := make(map[string]int)
 		for _, e := range list {
 			size[s.told[e.i].Attributes[key]]++

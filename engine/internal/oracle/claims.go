@@ -151,8 +151,12 @@ func lawfulUses(c *engine.Claims, n engine.Node, uses []use, held []string) bool
 			}
 		}
 		inUse[u.ID] = inUse[u.ID] || u.Shared
-		for _, m := range u.opt.Match {
-			v, ok := u.Attributes[c.Match[m].Attribute]
+		for k, m := range u.opt.Match {
+			name := c.Match[m].Attribute
+			if u.opt.As != nil && u.opt.As[k] != "" {
+				name = u.opt.As[k]
+			}
+			v, ok := u.Attributes[name]
 			if !ok {
 				return false
 			}

@@ -66,9 +66,6 @@ var later = []deferred{
 	{"dra/ga", "TestDRA", ".*/EvictCluster", noScheduler},
 	{"dra/default", "TestDRA", ".*/EvictCluster", noScheduler},
 	{"dra/all", "TestDRA", ".*/EvictCluster", noScheduler},
-	{"dra/all", "TestDRA", ".*/PrioritizedListScoring", "which alternative of a request a node meets does not count in the choice between nodes yet"},
-	{"dra/all", "TestDRA", ".*/DerivedAttributes", "attributes that a request derives (an alpha gate) do not exist to Berth"},
-	{"dra/all", "TestDRA", ".*/OptionalNodeOperations/podgroup-unschedulable", "of a claim that has its devices it is not looked at which nodes declare that they skip node operations (an alpha gate)"},
 	{"dra/all", "TestDRA", ".*/DRANodeAllocatableResources", "devices that stand for cpu and memory of their node (an alpha gate) do not exist to Berth"},
 }
 
