@@ -21,7 +21,7 @@ func anyCrowdedWorld(t *rapid.T, most int, unlike bool) *claimWorld {
 	r := &claimWorld{cfg: engine.Config{Levels: []engine.Level{{Name: "rack", Label: "rack"}}}}
 	r.snap.Version = engine.SnapshotVersion
 	quota := func(name string, n int) engine.Queue {
-		return engine.Queue{Name: name, Version: 1, Quota: engine.Resources{{Resource: gpu, Value: int64(n)}}, KeepBudgets: seldom(t, 3)}
+		return engine.Queue{Name: name, Version: 1, Quota: engine.Resources{{Resource: gpu, Value: int64(n)}}, KeepBudgets: seldom(t, 3), Keeps: seldom(t, 4)}
 	}
 	r.snap.Queues = []engine.Queue{quota("a", 60), quota("b", upTo(t, 6)), quota("c", upTo(t, 6))}
 	nodes := 3 + upTo(t, most/4)

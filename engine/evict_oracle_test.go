@@ -154,6 +154,9 @@ func (r *claimWorld) legal(w runner) (spare int, whole bool) {
 		}
 		return 0, false
 	}
+	if r.queue(w.queue).Keeps {
+		return 0, false
+	}
 	mine, theirs := r.chain(r.claimant.Queue), r.chain(w.queue)
 	need := r.asks()
 	for i := range mine {
@@ -382,7 +385,7 @@ func anyRing(t *rapid.T, nodes, most int, small bool) *claimWorld {
 		return engine.Resources{{Resource: gpu, Value: int64(max(most, 4) - upTo(t, max(most, 4)))}}
 	}
 	for _, name := range []string{"a", "b", "c", "dep"} {
-		q := engine.Queue{Name: name, Version: 1, Quota: quota(name), MinRun: pick(t, 0, 0, 10*time.Minute), KeepBudgets: seldom(t, 2)}
+		q := engine.Queue{Name: name, Version: 1, Quota: quota(name), MinRun: pick(t, 0, 0, 10*time.Minute), KeepBudgets: seldom(t, 2), Keeps: name != "a" && seldom(t, 3)}
 		if name == "a" || name == "b" {
 			q.Parent = pick(t, "", "dep")
 		}

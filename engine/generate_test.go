@@ -411,7 +411,7 @@ func anyQueue(t *rapid.T, name string, parents []string) engine.Queue {
 		Name: name, Parent: pick(t, parents...), Quota: anyQuota(t), Namespaces: anyNamespaces(t),
 		Weight: pick[int64](t, 0, 3), Priority: pick[int32](t, 0, 5), MaxRunning: pick(t, 0, 0, 0, 1, 3), FairUsers: seldom(t, 2),
 		MinRun: pick(t, 0, 0, time.Minute), Warning: pick(t, 0, 0, 10*time.Second), PromoteAfter: pick(t, 0, 0, time.Second),
-		ReclaimIdle: pick(t, 0, 0, time.Second), KeepBudgets: seldom(t, 2), Strict: seldom(t, 2),
+		ReclaimIdle: pick(t, 0, 0, time.Second), KeepBudgets: seldom(t, 2), Keeps: seldom(t, 3), Strict: seldom(t, 2),
 	}
 	q.Limits = slices.DeleteFunc(anyLimits(t), func(a engine.Amount) bool {
 		quota := q.Quota.Of(a.Resource)

@@ -511,6 +511,9 @@ func (w *soakWorld) checkVictim(plan engine.Plan, e engine.Eviction, p *soakPod)
 	forPod := w.anyPod(e.For)
 	mine, _ := p.queueOf()
 	theirs, _ := forPod.queueOf()
+	if others := e.Cause == engine.Reclaimed || e.Cause == engine.Shared; others && w.queues[mine].Keeps {
+		w.fail("rank", "%s is evicted (%s) for %s, and its queue %s keeps what it borrows", e.Pod, e.Cause, e.For, mine)
+	}
 	switch e.Cause {
 	case engine.Preempted:
 		if mine != theirs || p.priority() >= forPod.priority() {

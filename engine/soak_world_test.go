@@ -234,6 +234,7 @@ func (w *soakWorld) editQueue(name string) {
 		q.Budgets = []engine.Budget{{Resource: gpu, Seconds: int64(w.upTo(100_000)), Period: time.Hour}}
 	}
 	w.flavor(&q)
+	q.Keeps = w.seed%4 == 1 && q.Version%3 == 0 // drawn from nothing, too
 	w.queues[name] = q
 	w.tell(engine.Change{Queue: &q})
 	w.diary("queue %s: below %q, quota %v, limits %v, lend %v, min run %v", name, q.Parent, q.Quota, q.Limits, q.Lend, q.MinRun)

@@ -85,12 +85,20 @@ func (w *world) beneficiary(plan engine.Plan, e engine.Eviction, victim engine.P
 		return errors.New("the place is not held")
 	case e.Cause == engine.Preempted && (g.Queue != from.Queue || g.Priority <= from.Priority):
 		return fmt.Errorf("priority %d of queue %q against %d of queue %q", g.Priority, g.Queue, from.Priority, from.Queue)
+	case slices.Contains([]engine.EvictionCause{engine.Reclaimed, engine.Shared}, e.Cause) && w.keeps(from.Queue):
+		return fmt.Errorf("queue %s keeps what it borrows", from.Queue)
 	case e.Cause == engine.Shared && w.cfg.Policy != engine.TimeShare:
 		return errors.New("policy " + string(w.cfg.Policy) + " evicts no equals")
 	case e.Cause == engine.Reclaimed:
 		return w.reclaimed(plan, g, from)
 	}
 	return nil
+}
+
+// keeps says whether the queue is not asked for what it borrows.
+func (w *world) keeps(name string) bool {
+	q, _ := w.queue(name)
+	return q.Keeps
 }
 
 // reclaimed checks that the victim's side holds more than it was promised, with what starts in the same plan, and that the claimant's stays within that.
