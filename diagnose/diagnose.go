@@ -153,6 +153,7 @@ type judgement struct {
 	findings []*check.Finding
 	starts   []engine.Placement // where several pods that wait go, each beside the others
 	left     int                // how many of them go nowhere
+	stalls   bool               // work that is rolled out stops at a pod after them
 }
 
 // judge runs all checks on all cases of the target.
@@ -226,7 +227,7 @@ func (j *judgement) freeBut(cause why.Cause) bool {
 			return false
 		}
 	}
-	return j.eachFits() && j.left == 0
+	return j.eachFits() && j.left == 0 && !j.stalls
 }
 
 // outcome says where the pods would go, in words.

@@ -58,7 +58,10 @@ func (t *trial) with(edits ...edit.Edit) *judgement {
 }
 
 func (t *trial) judge(edits []edit.Edit) (j *judgement) {
-	t.tryOut(edits, func(f *facts.Facts, top facts.Object) { j = t.d.judge(f, t.target, top) })
+	t.tryOut(edits, func(f *facts.Facts, top facts.Object) {
+		j = t.d.judge(f, t.target, top)
+		j.stalls = j.free() && t.d.stalls(f, t.target, top, j)
+	})
 	return j
 }
 
@@ -77,13 +80,7 @@ func (t *trial) tryOut(edits []edit.Edit, look func(*facts.Facts, facts.Object))
 	if m != nil {
 		t.d.load()
 		move(m, f, changes)
-		defer func() {
-			back := make([]facts.Change, len(changes))
-			for i, c := range changes {
-				back[len(changes)-1-i] = facts.Change{Was: c.Now, Now: c.Was}
-			}
-			move(m, t.d.facts, back)
-		}()
+		defer func() { move(m, t.d.facts, reversed(changes)) }()
 	}
 	look(f, top)
 }

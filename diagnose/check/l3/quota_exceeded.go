@@ -45,7 +45,7 @@ func quotaExceeded(c *check.Case) []check.Finding {
 	var out []check.Finding
 	p := place.AsCreated(c)
 	for _, q := range c.ResourceQuotas {
-		if q.Namespace != p.Namespace || !quotaCounts(q, p) {
+		if q.Namespace != p.Namespace || !podspec.InScopes(q, p) {
 			continue
 		}
 		if f := quotaSilent(c, q, p); f != nil {
@@ -79,13 +79,13 @@ func quotaWanted(c *check.Case, p *corev1.Pod) []check.Finding {
 	var scopes []corev1.ScopedResourceSelectorRequirement
 	for _, m := range scope.FindAllStringSubmatch(r.Text, -1) {
 		s := corev1.ScopedResourceSelectorRequirement{ScopeName: corev1.ResourceQuotaScope(m[1]), Operator: corev1.ScopeSelectorOperator(m[2]), Values: strings.Fields(m[3])}
-		if !inScope(p, s) {
+		if !podspec.InScope(p, s) {
 			return nil // the pod is another one by now
 		}
 		scopes = append(scopes, s)
 	}
 	for _, q := range c.ResourceQuotas {
-		if q.Namespace == p.Namespace && len(scopes) > 0 && q.Spec.ScopeSelector != nil && quotaCounts(q, p) {
+		if q.Namespace == p.Namespace && len(scopes) > 0 && q.Spec.ScopeSelector != nil && podspec.InScopes(q, p) {
 			return nil
 		}
 	}
@@ -344,7 +344,7 @@ func askedByOthers(c *check.Case, q *corev1.ResourceQuota, key string) (sum reso
 					continue
 				}
 				c.Admit(p)
-				if ask, counted := quotaAsk(p, key); counted && quotaCounts(q, p) {
+				if ask, counted := quotaAsk(p, key); counted && podspec.InScopes(q, p) {
 					for range n {
 						sum.Add(ask)
 					}
@@ -672,83 +672,4 @@ func quotaAsk(p *corev1.Pod, key string) (amount resource.Quantity, counted bool
 	}
 	amount, counted = podspec.TotalRequests(p)[corev1.ResourceName(name)]
 	return amount, counted
-}
-
-// quotaCounts says whether the pod is in all scopes of the quota.
-func quotaCounts(q *corev1.ResourceQuota, p *corev1.Pod) bool {
-	for _, s := range q.Spec.Scopes {
-		if !inScope(p, corev1.ScopedResourceSelectorRequirement{ScopeName: s, Operator: corev1.ScopeSelectorOpExists}) {
-			return false
-		}
-	}
-	if q.Spec.ScopeSelector != nil {
-		for _, s := range q.Spec.ScopeSelector.MatchExpressions {
-			if !inScope(p, s) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-func inScope(p *corev1.Pod, s corev1.ScopedResourceSelectorRequirement) bool {
-	ends := p.Spec.ActiveDeadlineSeconds != nil && *p.Spec.ActiveDeadlineSeconds >= 0
-	switch s.ScopeName {
-	case corev1.ResourceQuotaScopeTerminating:
-		return ends
-	case corev1.ResourceQuotaScopeNotTerminating:
-		return !ends
-	case corev1.ResourceQuotaScopeBestEffort:
-		return bestEffort(p)
-	case corev1.ResourceQuotaScopeNotBestEffort:
-		return !bestEffort(p)
-	case corev1.ResourceQuotaScopePriorityClass:
-		class := p.Spec.PriorityClassName
-		switch s.Operator {
-		case corev1.ScopeSelectorOpIn:
-			return class != "" && slices.Contains(s.Values, class)
-		case corev1.ScopeSelectorOpNotIn:
-			return !slices.Contains(s.Values, class)
-		case corev1.ScopeSelectorOpDoesNotExist:
-			return class == ""
-		}
-		return class != ""
-	case corev1.ResourceQuotaScopeCrossNamespacePodAffinity:
-		return affinityAcross(p)
-	}
-	return false
-}
-
-// bestEffort says whether no container says anything of CPU or memory.
-func bestEffort(p *corev1.Pod) bool {
-	for _, c := range slices.Concat(p.Spec.Containers, p.Spec.InitContainers) {
-		for _, list := range []corev1.ResourceList{c.Resources.Requests, c.Resources.Limits} {
-			if !list.Cpu().IsZero() || !list.Memory().IsZero() {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// affinityAcross says whether a rule between pods names other namespaces.
-func affinityAcross(p *corev1.Pod) bool {
-	a := p.Spec.Affinity
-	if a == nil {
-		return false
-	}
-	var terms []corev1.PodAffinityTerm
-	if a.PodAffinity != nil {
-		terms = append(terms, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution...)
-		for _, w := range a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
-			terms = append(terms, w.PodAffinityTerm)
-		}
-	}
-	if a.PodAntiAffinity != nil {
-		terms = append(terms, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution...)
-		for _, w := range a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
-			terms = append(terms, w.PodAffinityTerm)
-		}
-	}
-	return slices.ContainsFunc(terms, func(t corev1.PodAffinityTerm) bool { return len(t.Namespaces) > 0 || t.NamespaceSelector != nil })
 }

@@ -32,7 +32,10 @@ func rolloutOf(c *check.Case, nodes []*check.NodeFit) *rollout {
 		return nil
 	}
 	d, ok := c.Controller(rs).(*appsv1.Deployment)
-	if !ok || d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType || mayGo(d) > 0 {
+	if !ok || d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
+		return nil
+	}
+	if _, down := podspec.Rollout(d); down > 0 {
 		return nil
 	}
 	r := &rollout{of: d}
@@ -81,25 +84,6 @@ func (r *rollout) lacks(c *check.Case) int {
 		}
 	}
 	return max(0, int(ptr.Deref(r.of.Spec.Replicas, 1))-placed)
-}
-
-// mayGo is how many pods a Deployment may lack while it replaces them: of a share, whole pods only, so that the default of 25 % is
-// none of up to three. Where neither may be, Kubernetes lets one go.
-func mayGo(d *appsv1.Deployment) int {
-	replicas := int(ptr.Deref(d.Spec.Replicas, 1))
-	share, surge := intstr.FromString("25%"), intstr.FromString("25%")
-	if u := d.Spec.Strategy.RollingUpdate; u != nil {
-		share, surge = ptr.Deref(u.MaxUnavailable, share), ptr.Deref(u.MaxSurge, surge)
-	}
-	down, err := intstr.GetScaledValueFromIntOrPercent(&share, replicas, false)
-	up, errUp := intstr.GetScaledValueFromIntOrPercent(&surge, replicas, true)
-	if err != nil || errUp != nil {
-		return 0
-	}
-	if down == 0 && up == 0 {
-		return 1
-	}
-	return down
 }
 
 // told adds to the finding that the work waits for its own pods, and offers to let one go first.
