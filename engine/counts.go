@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/berth-dev/berth/engine/internal/attempt"
 	"github.com/berth-dev/berth/engine/internal/census"
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/index"
@@ -41,7 +42,7 @@ func (s *State) Holders(key, resource string, now time.Time) []Held {
 	if i < 0 {
 		return nil
 	}
-	c := s.newCycle(now).kin(g, g.TurnNow(), way{}).Class(g.All()[i])
+	c := s.newCycle(now).attempts.Kin(g, g.TurnNow(), attempt.Way{}).Class(g.All()[i])
 	all := census.Holders(s.m, resource, func(n *cluster.Node) bool {
 		return n.Bucket != nil && s.ix.MaskOf(c, n).State != index.Excluded && !(c.Local && c.Excludes(n))
 	})

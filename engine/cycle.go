@@ -3,10 +3,11 @@ package engine
 import (
 	"time"
 
+	"github.com/berth-dev/berth/engine/internal/attempt"
 	"github.com/berth-dev/berth/engine/internal/calendar"
 	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/dismiss"
 	"github.com/berth-dev/berth/engine/internal/draft"
-	"github.com/berth-dev/berth/engine/internal/index"
 	"github.com/berth-dev/berth/engine/internal/order"
 	"github.com/berth-dev/berth/engine/internal/preempt"
 	"github.com/berth-dev/berth/engine/internal/quota"
@@ -16,27 +17,18 @@ import (
 // cycle is one plan in the making: the parts that decide, and what they share.
 type cycle struct {
 	draft.Draft
-	s       *State
-	turns   *order.Selection   // who goes next
-	limits  *quota.Limits      // what queues allow
-	times   *calendar.Calendar // what is promised, and when work ends
-	preempt *preempt.Cycle     // who is evicted for whom
+	s          *State
+	turns      *order.Selection    // who goes next
+	attempts   *attempt.Attempts   // what the gang whose turn it is gets, or is told
+	limits     *quota.Limits       // what queues allow
+	times      *calendar.Calendar  // what is promised, and when work ends
+	preempt    *preempt.Cycle      // who is evicted for whom
+	dismissals *dismiss.Dismissals // who is evicted for nobody in particular
 
-	until *cluster.Gang // stop after this one has its minimum; nil: consider all
-	trial bool          // until is alone in line and grows, and features are not looked at
+	until *cluster.Gang // stop after this one has its minimum; nil: consider all. In a trial it grows too
 	ahead int           // gangs considered before until
-	steps int           // search steps that until took
-
-	rank    int32           // of the gang whose turn it is
-	kept    []*cluster.Node // whose room is held for the gang that is being placed, in order
-	claimed []*cluster.Hold // the holds themselves
-	freed   *cluster.Gang   // that has a place now: one that was held for another
-
-	budget int  // of search steps, per gang
-	quiet  bool // nothing is to be proved: it is only tried out
-	sketch bool // little is proved in all of the cycle: see State.Sketch
-	proofs map[index.Question]proof
-	every  []string // GPU models that nodes have, once asked for
+	rank  int32         // of the gang whose turn it is
+	freed *cluster.Gang // that has a place now: one that was held for another
 
 	starts  map[*cluster.Gang]int // by gang: index, plus one, of its Start in the plan
 	short   []*cluster.Gang       // that run under their minimum, and could not be repaired
@@ -47,18 +39,21 @@ type cycle struct {
 
 // newCycle makes a cycle in which nothing is decided yet.
 func (s *State) newCycle(now time.Time) *cycle {
-	y := &cycle{Draft: draft.New(now.UTC().Round(0), s.m.Latest), s: s, budget: s.m.Config.SearchBudget}
+	y := &cycle{Draft: draft.New(now.UTC().Round(0), s.m.Latest), s: s}
+	y.attempts = attempt.New(&y.Draft, s.m, s.ix, s.placer, s.line)
 	y.preempt = y.newPreemption()
-	y.limits = quota.New(s.m, &y.Draft, quota.Questions{Models: y.models, AllModels: y.allModels, Plain: y.plainDemands}, y.preempt)
+	y.limits = quota.New(s.m, &y.Draft, quota.Questions{Models: y.attempts.Models, AllModels: y.attempts.AllModels, Plain: y.attempts.PlainDemands}, y.preempt)
 	y.times = calendar.New(s.m, &y.Draft, calendar.Questions{
-		Claim: y.claim,
-		Gates: func(g *cluster.Gang) []why.Gate { gates, _ := y.gates(g); return gates },
-		Fits:  y.wouldFit,
+		Claim: y.attempts.Claim,
+		Gates: func(g *cluster.Gang) []why.Gate { gates, _ := y.attempts.Gates(g); return gates },
+		Fits:  y.attempts.WouldFit,
 		Begins: func(g *cluster.Gang, on []*cluster.Node) (time.Time, time.Duration) {
 			return y.preempt.Begins(g, on...)
 		},
-		Place: y.placeFirst,
+		Place: y.attempts.PlaceFirst,
 	})
+	y.attempts.Ask(y.limits, y.times)
+	y.dismissals = dismiss.New(&y.Draft, s.m, y.times, s.candidates, y.preempt.Disrupt, y.retally)
 	return y
 }
 

@@ -19,13 +19,13 @@ func (y *cycle) able(g *cluster.Gang) bool {
 	guests, known := e.invite(g)
 	e.freshen()
 	z := e.newCycle(y.Now)
-	z.quiet = true
+	z.attempts.Quiet = true
 	twin := guests[0].In
 	var ok bool
 	z.undone(func() {
-		z.keepBookings()
+		z.dismissals.Bookings()
 		z.times.KeepOff(twin)
-		ok = z.wouldFit(twin, twin.TurnNow())
+		ok = z.attempts.WouldFit(twin, twin.TurnNow())
 	})
 	for _, p := range guests {
 		e.m.RemovePod(p)

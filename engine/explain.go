@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/attempt"
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/index"
 	"github.com/berth-dev/berth/engine/internal/quantity"
@@ -16,7 +17,7 @@ import (
 func (s *State) Explain(key string, now time.Time, budget int) why.Explanation {
 	y := s.newCycle(now)
 	if budget > 0 {
-		y.budget = budget
+		y.attempts.Budget = budget
 	}
 	return s.explain(key, y)
 }
@@ -26,7 +27,7 @@ func (s *State) Explain(key string, now time.Time, budget int) why.Explanation {
 // engine does not decide are not looked at. The state is the same before and after.
 func (s *State) Try(key string, now time.Time) (e why.Explanation, placements []api.Placement) {
 	y := s.newCycle(now)
-	y.trial = true
+	y.attempts.Trial = true
 	e = s.explain(key, y)
 	for i := range y.Plan.Starts {
 		placements = append(placements, y.Plan.Starts[i].Placements...)
@@ -54,7 +55,7 @@ func (s *State) explain(key string, y *cycle) why.Explanation {
 		return e
 	}
 	w := y.Plan.Waiting[i]
-	e.Verdict, e.Cause, e.Ahead, e.Steps = w.Verdict, w.Cause, y.ahead, y.steps
+	e.Verdict, e.Cause, e.Ahead, e.Steps = w.Verdict, w.Cause, y.ahead, y.attempts.Steps
 	e.Gates, e.Certificates = why.Cite(w.Gates, y.Plan.Certificates)
 	e.Releasing, e.ReleasedBy = y.releasing(g)
 	return e
@@ -78,7 +79,7 @@ func (y *cycle) releasing(g *cluster.Gang) (api.Resources, time.Time) {
 		return nil, time.Time{}
 	}
 	s := y.s
-	c := y.kin(g, g.TurnNow(), way{}).Class(g.All()[i])
+	c := y.attempts.Kin(g, g.TurnNow(), attempt.Way{}).Class(g.All()[i])
 	var by time.Time
 	var sum quantity.Vector
 	for _, n := range s.m.SortedNodes() {

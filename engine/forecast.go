@@ -39,8 +39,8 @@ func (s *State) forecast(now time.Time, cut func([]calendar.Entry) []calendar.En
 		y.times.Foretell(by)
 		y.undone(func() {
 			y.expire()
-			y.endOverdue()
-			y.keepBookings()
+			y.dismissals.Overdue()
+			y.dismissals.Bookings()
 			do(y.times, cut(y.hopeful()))
 		})
 	})

@@ -33,7 +33,7 @@ func (y *cycle) expire() {
 	y.times.Expire()
 	y.turns = s.line.Begin(&y.Draft, s.ledger, order.Questions{Owed: y.limits.Owed, Aged: y.times.Aged, WakeAged: y.times.WakeAged})
 	var only *cluster.Gang
-	if y.trial {
+	if y.attempts.Trial {
 		only = y.until
 	} else {
 		y.turns.Repeat()
@@ -42,7 +42,7 @@ func (y *cycle) expire() {
 		y.retally(g)
 	}
 	//mutate: trial-shares
-	if !y.trial || s.m.Config.Policy == api.TimeShare { // alone in line, shares decide only on who may be evicted
+	if !y.attempts.Trial || s.m.Config.Policy == api.TimeShare { // alone in line, shares decide only on who may be evicted
 		s.ledger.FairShares(y.Now, lifted...)
 	}
 	y.turns.Fill(lifted, only)
@@ -115,6 +115,18 @@ func (y *cycle) accrueUsage() {
 	}
 	if at := y.s.ledger.AccruesAt(y.Now); !at.IsZero() {
 		y.Wake(at)
+	}
+}
+
+// rememberMix tells the mix that the plan is priced by, unless it was told.
+func (y *cycle) rememberMix() {
+	if y.until != nil || y.s.mix() == nil {
+		return
+	}
+	if told := y.s.mixes.New(); told != nil {
+		mix := *told
+		mix.Version = y.NextVersion()
+		y.Remember(api.Change{RequestMix: &mix})
 	}
 }
 

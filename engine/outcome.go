@@ -22,10 +22,10 @@ func (y *cycle) started(g *cluster.Gang, t cluster.Turn, model string, m cluster
 	pods := y.s.m.AllocatedSince(m)
 	placements := placementsOf(pods)
 	borrowed := y.limits.Borrowed(y.s.m.Queues[g.Queue()], pods)
-	for _, h := range y.claimed {
+	for _, h := range y.attempts.Claimed {
 		y.Forget(api.KindHold, h.Ref().Key, h.Version) // it has served
 	}
-	y.claimed = nil
+	y.attempts.Claimed = nil
 	y.retally(g)
 	// Under rules between pods what is placed later may lean on what started in between: then growth comes after that.
 	//mutate: grow-in-order
@@ -114,4 +114,22 @@ func (y *cycle) keepAnswer(g *cluster.Gang, t cluster.Turn, gates []why.Gate, st
 	y.turns.Keep(g, standing, func() order.Answer {
 		return order.Answer{Waiting: y.Plan.Waiting[len(y.Plan.Waiting)-1], Passing: calendar.Passing(gates), Aged: y.times.Aged(t), Stay: y.times.Stay(g)}
 	})
+}
+
+// verdict is what the gates amount to: the first decides, except that nothing is proved where the search for
+// one of several GPU models ended at its budget.
+func verdict(gates []why.Gate) why.Verdict {
+	switch gates[0].Cause {
+	case why.InvalidObject:
+		return why.Invalid
+	case why.UnsupportedFeature:
+		return why.Unsupported
+	case why.GangIncomplete, why.GangMissing, why.GroupMissing, why.QueueMissing, why.QueueForbidden, why.QueueStopped, why.WorkloadHeld, why.OverQueueLimit, why.ExceedsQueueMaximum,
+		why.OverUserLimit, why.QueueBusy, why.OverBudget, why.OverQuota, why.NotLent, why.MakingRoom, why.KeptForPromise, why.KeptByBooking, why.BehindTheHead:
+		return why.Blocked
+	}
+	if slices.ContainsFunc(gates, func(g why.Gate) bool { return g.Cause == why.SearchBudget }) {
+		return why.NotFound
+	}
+	return why.Impossible
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/berth-dev/berth/engine/internal/attempt"
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/index"
 	"github.com/berth-dev/berth/engine/why"
@@ -15,8 +16,8 @@ import (
 // before and after; the certificate shares memory with later ones: do not write to it.
 func (s *State) PerNode(key string, now time.Time) (cert why.Certificate, ok bool) {
 	ok = s.alone(key, now, func(y *cycle, p *cluster.Pod) {
-		model := slices.Concat(y.models(p.In), p.GPU.Models, []string{""})[0]
-		c := y.kin(p.In, p.In.TurnNow(), way{model: model}).Class(p)
+		model := slices.Concat(y.attempts.Models(p.In), p.GPU.Models, []string{""})[0]
+		c := y.attempts.Kin(p.In, p.In.TurnNow(), attempt.Way{Model: model}).Class(p)
 		cert, _ = s.ix.Certify(index.Question{Class: c, Need: 1, Level: cluster.NodeLevel})
 	})
 	return cert, ok
@@ -34,7 +35,7 @@ func (s *State) alone(key string, now time.Time, ask func(*cycle, *cluster.Pod))
 	y.undone(func() {
 		y.expire()
 		if waits = p.Waits(); waits {
-			y.claim(p.In)
+			y.attempts.Claim(p.In)
 			ask(y, p)
 		}
 	})

@@ -39,7 +39,7 @@ func (s *State) Sketch(now time.Time) api.Plan {
 		return s.Plan(now)
 	}
 	y := s.newCycle(now.UTC().Round(0))
-	y.sketch = true
+	y.attempts.Sketch = true
 	y.run()
 	s.times = y.times.Rest()
 	return y.Plan
@@ -73,10 +73,10 @@ func (s *State) holdsStill(now time.Time) bool {
 func (y *cycle) run() {
 	y.undone(func() {
 		y.expire()
-		y.endOverdue()
-		y.drainQueues()
-		y.keepBookings()
-		y.leaveQuarantine()
+		y.dismissals.Overdue()
+		y.dismissals.Queues()
+		y.dismissals.Bookings()
+		y.dismissals.Quarantine()
 		grow := y.minimums()
 		y.growth(grow)
 		y.releaseBroken()
@@ -109,7 +109,7 @@ func (y *cycle) minimums() []*cluster.Gang {
 			continue
 		}
 		//mutate: plan-grow-what-can-be-read
-		if g.Done && len(y.orphans(g)) == 0 && g.Known() && y.s.unreadable(g) == "" {
+		if g.Done && len(y.attempts.Orphans(g)) == 0 && g.Known() && y.attempts.Unreadable(g) == "" {
 			grow = append(grow, g)
 			y.turns.Done(false)
 			continue
@@ -127,7 +127,7 @@ func (y *cycle) minimums() []*cluster.Gang {
 		}
 		y.turns.Done(started || len(y.Plan.Evictions) > evicted)
 		if g == y.until {
-			if y.trial {
+			if y.attempts.Trial {
 				return grow
 			}
 			return nil
@@ -143,10 +143,10 @@ func (y *cycle) start(g *cluster.Gang, t cluster.Turn) bool {
 		return y.again(g, t)
 	}
 	m, behind := y.s.m.Mark(), y.times.Behind(g, y.rank)
-	y.claim(g)
+	y.attempts.Claim(g)
 
 	// Gates: is it whole, does the engine decide all that it asks for, do its queues let it?
-	gates, decided := y.gates(g)
+	gates, decided := y.attempts.Gates(g)
 	if decided {
 		y.s.m.Rollback(m)
 		y.wait(g, gates)
@@ -165,25 +165,25 @@ func (y *cycle) start(g *cluster.Gang, t cluster.Turn) bool {
 
 	// A place, which delays nobody's promised start.
 	before := y.s.m.Mark()
-	found := y.place(g, t)
-	if found.ok && len(gates) == 0 {
-		if gates = y.delays(g, t, before, &found); len(gates) == 0 {
+	found := y.attempts.Place(g, t)
+	if found.OK && len(gates) == 0 {
+		if gates = y.attempts.Delays(g, t, before, &found); len(gates) == 0 {
 			gates = behind
 		}
 		if len(gates) == 0 {
-			y.started(g, t, found.model, m)
+			y.started(g, t, found.Model, m)
 			y.times.Started(g, m)
 			return true
 		}
-		found.ok = true // but for the promise, or for who is before it
+		found.OK = true // but for the promise, or for who is before it
 		y.times.WakeWhenLate(g)
 	}
 
 	// No place: all gates that are shut are told, and what can be done about them is done.
 	//mutate: gate-all-or-nothing
 	y.s.m.Rollback(m)
-	if !found.ok {
-		for _, gate := range y.unplaced(g, found.gates) {
+	if !found.OK {
+		for _, gate := range y.attempts.Unplaced(g, found.Gates) {
 			if !slices.Contains(gates, gate) { // what holds for every GPU model was said
 				gates = append(gates, gate)
 			}
@@ -245,14 +245,14 @@ func (y *cycle) queues(g *cluster.Gang, gates []why.Gate) bool {
 // hope promises the gang a start where it can, or has work moved for it, and notes why it waits.
 func (y *cycle) hope(g *cluster.Gang, t cluster.Turn, gates []why.Gate) {
 	var eldest, promised bool
-	if y.trial {
+	if y.attempts.Trial {
 		y.times.Withdraw(g)
 	} else {
 		var must bool
 		eldest, must = y.times.Eldest(g, t, y.rank, gates, func() bool { return y.able(g) })
 		promised = y.times.Promise(g, t, gates, must)
 	}
-	if !y.trial && scattered(gates) && y.preempt.MoveFor(g, t) {
+	if !y.attempts.Trial && scattered(gates) && y.preempt.MoveFor(g, t) {
 		gates = makingRoom(g)
 	} else if eldest && !promised {
 		//mutate: age-shut

@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/engine/internal/cluster"
-	"github.com/berth-dev/berth/engine/internal/index"
-	"github.com/berth-dev/berth/engine/internal/place"
 	"github.com/berth-dev/berth/engine/internal/preempt"
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -16,67 +14,21 @@ import (
 // newPreemption gives preemption the answers that it needs of this cycle.
 func (y *cycle) newPreemption() *preempt.Cycle {
 	return y.s.candidates.Begin(&y.Draft, preempt.Placing{
-		Gates:     func(g *cluster.Gang) []why.Gate { gates, _ := y.gates(g); return gates },
-		Afford:    y.affords,
-		Kins:      y.kins,
-		Order:     y.order,
-		Question:  y.plainQuestion,
-		Place:     func(g *cluster.Gang, t cluster.Turn) bool { return y.place(g, t).ok },
-		Trial:     y.try,
+		Gates:     func(g *cluster.Gang) []why.Gate { gates, _ := y.attempts.Gates(g); return gates },
+		Afford:    y.attempts.Affords,
+		Kins:      y.attempts.Kins,
+		Order:     y.attempts.Order,
+		Question:  y.attempts.PlainQuestion,
+		Place:     func(g *cluster.Gang, t cluster.Turn) bool { return y.attempts.Place(g, t).OK },
+		Trial:     y.attempts.Try,
 		Retally:   y.retally,
 		LeastRate: func() int64 { return y.limits.LeastRate("") },
 	}, preempt.Promises{
-		StartsBeside: y.startsBeside,
+		StartsBeside: y.attempts.StartsBeside,
 		Delays:       func(g *cluster.Gang, pods []*cluster.Pod) bool { return len(y.times.Breaks(g, pods)) > 0 },
 		Promised:     func(g *cluster.Gang) bool { return y.times.Standing(g) != nil },
 		Stay:         func(g *cluster.Gang) time.Duration { return y.times.Stay(g) },
 	})
-}
-
-// affords lists what of its queues the gang breaks: with the pods, which have been placed, or with the least that it asks for.
-func (y *cycle) affords(g *cluster.Gang, placed []*cluster.Pod) []why.Gate {
-	if len(placed) == 0 {
-		return y.limits.Gates(g, "", nil)
-	}
-	return y.limits.Overdrawn(g, placed)
-}
-
-// kins returns how the gang's members are made into classes, once for each GPU model and choice of flavors that is tried.
-func (y *cycle) kins(g *cluster.Gang, t cluster.Turn) (kins []place.Kin, apart bool) {
-	apart = y.modelsApart(g)
-	models := []string{""}
-	if apart || slices.ContainsFunc(g.All(), (*cluster.Pod).AsksModel) {
-		models = y.models(g)
-	}
-	for _, w := range ways(models, y.flavors(g)) {
-		kins = append(kins, y.kin(g, t, w))
-	}
-	return kins, apart || y.s.m.HasFlavors(g)
-}
-
-// plainQuestion is the question of a gang about which nothing is special.
-func (y *cycle) plainQuestion(g *cluster.Gang, t cluster.Turn) (index.Question, bool) {
-	p := y.plain(g, t)
-	return index.Question{Class: p.Class, Need: p.Need, Level: p.Level}, p.OK
-}
-
-// try lets something be tried out with the gang in possession of what is held for it. Nothing is proved, and the model is as
-// before afterwards.
-func (y *cycle) try(g *cluster.Gang, do func(own []*cluster.Hold)) {
-	m := y.s.m.Mark()
-	quiet := y.quiet
-	y.quiet = true
-	y.claim(g)
-	do(y.claimed)
-	y.s.m.Rollback(m)
-	y.quiet, y.claimed, y.kept = quiet, nil, nil
-}
-
-// startsBeside places the gang's minimum beside what is promised to others, and says whether it could.
-func (y *cycle) startsBeside(g *cluster.Gang, t cluster.Turn) bool {
-	m := y.s.m.Mark()
-	found := y.place(g, t)
-	return found.ok && len(y.delays(g, t, m, &found)) == 0
 }
 
 // scattered says whether the gates are of a gang that has room in all, but none in one piece.

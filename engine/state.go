@@ -7,6 +7,7 @@ import (
 	"github.com/berth-dev/berth/engine/internal/calendar"
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/index"
+	"github.com/berth-dev/berth/engine/internal/mix"
 	"github.com/berth-dev/berth/engine/internal/order"
 	"github.com/berth-dev/berth/engine/internal/place"
 	"github.com/berth-dev/berth/engine/internal/preempt"
@@ -29,8 +30,8 @@ type State struct {
 	times  *calendar.Calendar // of last
 	places []auditPlace       // of the audit's round
 
-	settled  settled // the mix of requests
-	unpriced bool    // nothing is priced
+	mixes    mix.Settled // of requests
+	unpriced bool        // nothing is priced
 
 	empty  *State // see emptied; nil: not asked for yet
 	echoes uint64 // changes that it was told
@@ -73,6 +74,14 @@ func (s *State) freshen() {
 	s.ix.Refresh()
 	s.ix.Price(s.mix())
 	s.line.Follow(changed)
+}
+
+// mix is the mix of requests that placements are priced by; nil: nothing is priced.
+func (s *State) mix() *api.RequestMix {
+	if s.unpriced {
+		return nil
+	}
+	return s.mixes.Of(s.m)
 }
 
 // Rejected lists the objects that are known and have no effect, or not all of it, sorted.

@@ -39,12 +39,19 @@ const (
 var Rules = map[string]Rule{
 	"engine": {
 		Ring: Pure, Imports: []string{
-			"engine/why", "engine/internal/api", "engine/internal/calendar", "engine/internal/census", "engine/internal/cluster", "engine/internal/describe", "engine/internal/device", "engine/internal/draft", "engine/internal/fit", "engine/internal/index", "engine/internal/order", "engine/internal/place", "engine/internal/preempt", "engine/internal/quantity", "engine/internal/queue", "engine/internal/quota",
+			"engine/why", "engine/internal/api", "engine/internal/attempt", "engine/internal/calendar", "engine/internal/census", "engine/internal/cluster", "engine/internal/describe", "engine/internal/device", "engine/internal/dismiss", "engine/internal/draft", "engine/internal/fit", "engine/internal/index", "engine/internal/mix", "engine/internal/order", "engine/internal/place", "engine/internal/preempt", "engine/internal/quantity", "engine/internal/queue", "engine/internal/quota",
 		},
 		Tests: []string{"engine/internal/fragment", "engine/internal/oracle", "engine/internal/packing/openb", "internal/scenario"},
 	},
 	"engine/why":          {Ring: Pure},
 	"engine/internal/api": {Ring: Pure, Imports: []string{"engine/why", "engine/internal/fit"}},
+	"engine/internal/attempt": {Ring: Pure, Imports: []string{
+		"engine/why", "engine/internal/api", "engine/internal/calendar", "engine/internal/cluster", "engine/internal/draft", "engine/internal/index", "engine/internal/order", "engine/internal/place", "engine/internal/quantity", "engine/internal/quota",
+	}},
+	"engine/internal/dismiss": {Ring: Pure, Imports: []string{
+		"engine/internal/api", "engine/internal/calendar", "engine/internal/cluster", "engine/internal/draft", "engine/internal/index", "engine/internal/preempt",
+	}},
+	"engine/internal/mix": {Ring: Pure, Imports: []string{"engine/internal/api", "engine/internal/cluster"}},
 	"engine/internal/calendar": {Ring: Pure, Imports: []string{
 		"engine/why", "engine/internal/api", "engine/internal/cluster", "engine/internal/draft", "engine/internal/index", "engine/internal/quantity",
 	}, Tests: []string{"engine/internal/place"}},

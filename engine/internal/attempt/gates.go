@@ -1,4 +1,4 @@
-package engine
+package attempt
 
 import (
 	"slices"
@@ -8,13 +8,13 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-// gates lists what is shut before any node is looked at. decided says that placement would make no sense.
-func (y *cycle) gates(g *cluster.Gang) (gates []why.Gate, decided bool) {
+// Gates lists what is shut before any node is looked at. decided says that placement would make no sense.
+func (a *Attempts) Gates(g *cluster.Gang) (gates []why.Gate, decided bool) {
 	shut := func(cause why.Cause, object string, need, have int64) {
 		gates = append(gates, why.Gate{Cause: cause, Object: object, Need: need, Have: have, Certificate: -1})
 	}
 	//mutate: gate-invalid-gang
-	if reason := y.s.unreadable(g); reason != "" {
+	if reason := a.Unreadable(g); reason != "" {
 		shut(why.InvalidObject, reason, 0, 0)
 		return gates, true
 	}
@@ -29,12 +29,12 @@ func (y *cycle) gates(g *cluster.Gang) (gates []why.Gate, decided bool) {
 		decided = true
 	}
 	//mutate: gate-group-missing
-	if names := y.orphans(g); len(names) > 0 {
+	if names := a.Orphans(g); len(names) > 0 {
 		shut(why.GroupMissing, names[0], 0, 0)
 		decided = true
 	}
 	//mutate: gate-unsupported
-	for _, f := range y.features(g) {
+	for _, f := range a.features(g) {
 		shut(why.UnsupportedFeature, string(f), 0, 0)
 		decided = true
 	}
@@ -45,20 +45,20 @@ func (y *cycle) gates(g *cluster.Gang) (gates []why.Gate, decided bool) {
 		decided = true
 	}
 	//mutate: gate-queue-limit
-	gates = append(gates, y.limits.Gates(g, "", nil)...)
+	gates = append(gates, a.limits.Gates(g, "", nil)...)
 	return gates, decided
 }
 
-// unreadable says what keeps the gang, or the pod that is one, from being understood; "": nothing.
-func (s *State) unreadable(g *cluster.Gang) string {
+// Unreadable says what keeps the gang, or the pod that is one, from being understood; "": nothing.
+func (a *Attempts) Unreadable(g *cluster.Gang) string {
 	if g.Lone != nil {
 		return g.Lone.Invalid
 	}
-	return s.m.Invalid[api.Ref{Kind: api.KindGang, Key: g.Key}]
+	return a.m.Invalid[api.Ref{Kind: api.KindGang, Key: g.Key}]
 }
 
-// orphans lists the subgroups that members name and the gang does not have, or that have groups below them.
-func (y *cycle) orphans(g *cluster.Gang) []string {
+// Orphans lists the subgroups that members name and the gang does not have, or that have groups below them.
+func (a *Attempts) Orphans(g *cluster.Gang) []string {
 	if g.Lone != nil || g.Spec == nil {
 		return nil
 	}
@@ -74,11 +74,11 @@ func (y *cycle) orphans(g *cluster.Gang) []string {
 }
 
 // features lists what waiting members ask for that the engine does not decide yet, sorted.
-func (y *cycle) features(g *cluster.Gang) []why.Feature {
+func (a *Attempts) features(g *cluster.Gang) []why.Feature {
 	var out []why.Feature
 	for _, p := range g.All() {
 		if p.Waits() {
-			out = append(out, y.undecided(p)...)
+			out = append(out, a.undecided(p)...)
 		}
 	}
 	slices.Sort(out)
@@ -86,17 +86,17 @@ func (y *cycle) features(g *cluster.Gang) []why.Feature {
 }
 
 // undecided lists what the pod asks for that the engine does not decide yet.
-func (y *cycle) undecided(p *cluster.Pod) []why.Feature {
-	shape := y.s.m.ShapeOf(p)
-	if y.trial {
+func (a *Attempts) undecided(p *cluster.Pod) []why.Feature {
+	shape := a.m.ShapeOf(p)
+	if a.Trial {
 		return nil
 	}
 	return shape.Features
 }
 
-// unplaced returns why the gang found no place: the levels that do not exist, with the proof, or what was found.
-func (y *cycle) unplaced(g *cluster.Gang, found []why.Gate) []why.Gate {
-	unknown := y.unknownLevels(g)
+// Unplaced returns why the gang found no place: the levels that do not exist, with the proof, or what was found.
+func (a *Attempts) Unplaced(g *cluster.Gang, found []why.Gate) []why.Gate {
+	unknown := a.unknownLevels(g)
 	//mutate: gate-unknown-level
 	if len(unknown) == 0 || found[0].Certificate < 0 { // which proves nothing
 		return append(unknown, found...)
@@ -106,11 +106,11 @@ func (y *cycle) unplaced(g *cluster.Gang, found []why.Gate) []why.Gate {
 }
 
 // unknownLevels lists, as gates, the levels that the gang asks for and that no node is in a domain of.
-func (y *cycle) unknownLevels(g *cluster.Gang) []why.Gate {
+func (a *Attempts) unknownLevels(g *cluster.Gang) []why.Gate {
 	var names []string
 	g.Tree.Each(func(b *cluster.Branch) {
 		for _, name := range []string{b.Group.Layout.Required, b.Group.Layout.SegmentLevel} {
-			if level := y.s.m.Level(name); level >= 0 && !y.s.m.Topology.Populated(level) {
+			if level := a.m.Level(name); level >= 0 && !a.m.Topology.Populated(level) {
 				names = append(names, name)
 			}
 		}
@@ -121,22 +121,4 @@ func (y *cycle) unknownLevels(g *cluster.Gang) []why.Gate {
 		out = append(out, why.Gate{Cause: why.UnknownTopologyLevel, Object: name, Certificate: -1})
 	}
 	return out
-}
-
-// verdict is what the gates amount to: the first decides, except that nothing is proved where the search for
-// one of several GPU models ended at its budget.
-func verdict(gates []why.Gate) why.Verdict {
-	switch gates[0].Cause {
-	case why.InvalidObject:
-		return why.Invalid
-	case why.UnsupportedFeature:
-		return why.Unsupported
-	case why.GangIncomplete, why.GangMissing, why.GroupMissing, why.QueueMissing, why.QueueForbidden, why.QueueStopped, why.WorkloadHeld, why.OverQueueLimit, why.ExceedsQueueMaximum,
-		why.OverUserLimit, why.QueueBusy, why.OverBudget, why.OverQuota, why.NotLent, why.MakingRoom, why.KeptForPromise, why.KeptByBooking, why.BehindTheHead:
-		return why.Blocked
-	}
-	if slices.ContainsFunc(gates, func(g why.Gate) bool { return g.Cause == why.SearchBudget }) {
-		return why.NotFound
-	}
-	return why.Impossible
 }

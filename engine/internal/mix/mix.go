@@ -1,34 +1,33 @@
-package engine
+package mix
 
 import (
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
 )
 
-// settled is the mix that was found to hold, what it was found from, and how long it holds. More than slack pods have to come or
+// Settled is the mix that was found to hold, what it was found from, and how long it holds. More than slack pods have to come or
 // go before it can be another.
-type settled struct {
+type Settled struct {
 	mix, told     *api.RequestMix
 	asked, supply uint64 // editions
 	slack         uint64
 }
 
-// mix is the mix of requests that placements are priced by: the one that was told, while what is known is much like it, else what
-// is known. nil: nothing is priced. It follows from what was told alone, in whatever order that came.
-func (s *State) mix() *api.RequestMix {
-	m := s.m
-	if s.unpriced || !m.Prices() {
+// Of is the mix of the model: the one that was told, while what is known is much like it, else what is known. nil: nothing is priced. It
+// follows from what was told alone, in whatever order that came.
+func (b *Settled) Of(m *cluster.Model) *api.RequestMix {
+	if !m.Prices() {
 		return nil
 	}
 	told := m.RequestMix
 	if told != nil && m.IsRejected(api.KindRequestMix, told.Ref().Key) {
 		told = nil
 	}
-	b := &s.settled
 	if b.mix != nil && b.told == told && b.supply == m.Supply.Edition && m.Asked.Edition-b.asked <= b.slack {
 		return b.mix
 	}
 	known, all := m.KnownMix()
-	*b = settled{mix: known, told: told, asked: m.Asked.Edition, supply: m.Supply.Edition}
+	*b = Settled{mix: known, told: told, asked: m.Asked.Edition, supply: m.Supply.Edition}
 	if told == nil {
 		return known
 	}
@@ -37,6 +36,14 @@ func (s *State) mix() *api.RequestMix {
 		if all {
 			b.slack = slack
 		}
+	}
+	return b.mix
+}
+
+// New is the mix that Of gave last, if nobody was told it; nil: there is nothing to tell.
+func (b *Settled) New() *api.RequestMix {
+	if b.mix == nil || b.mix == b.told || len(b.mix.Requests) == 0 {
+		return nil
 	}
 	return b.mix
 }
@@ -105,15 +112,4 @@ func distance[T any](a, b []T, compare func(x, y *T) int, amount func(*T) int64)
 		apart += max(by, -by)
 	}
 	return sumA, sumB, apart
-}
-
-// rememberMix tells the mix that the plan is priced by, unless it was told.
-func (y *cycle) rememberMix() {
-	b := &y.s.settled
-	if y.until != nil || y.s.mix() == nil || b.mix == b.told || len(b.mix.Requests) == 0 {
-		return
-	}
-	mix := *b.mix
-	mix.Version = y.NextVersion()
-	y.Remember(api.Change{RequestMix: &mix})
 }

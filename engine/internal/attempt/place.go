@@ -1,0 +1,298 @@
+package attempt
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/index"
+	"github.com/berth-dev/berth/engine/internal/place"
+	"github.com/berth-dev/berth/engine/why"
+)
+
+// Found is the outcome of looking for places.
+type Found struct {
+	OK    bool
+	Model string     // the GPU model chosen among alternatives
+	Gates []why.Gate // why not
+}
+
+// Place places the gang's minimum, or says why it cannot. What memory of a card counts depends on the card, and what a slice
+// of one does on its node: where that is more than the gang's queues have left, the gang waits.
+func (a *Attempts) Place(g *cluster.Gang, t cluster.Turn) Found {
+	if !a.m.GangVaries(g) || g.Queue() == "" {
+		return a.placeAny(g, t)
+	}
+	m := a.m.Mark()
+	out := a.placeAny(g, t)
+	if !out.OK {
+		return out
+	}
+	//mutate: gate-parts-of-the-card
+	if gates := a.limits.Overdrawn(g, a.m.AllocatedSince(m)); len(gates) > 0 {
+		a.m.Rollback(m)
+		return Found{Gates: gates}
+	}
+	return out
+}
+
+// placeAny places the gang's minimum, trying flavors of nodes and GPU models in order, or says why it cannot. Where queues count
+// those apart, each is tried that the queue can afford.
+func (a *Attempts) placeAny(g *cluster.Gang, t cluster.Turn) Found {
+	apart, flavored := a.modelsApart(g), a.m.HasFlavors(g)
+	if !apart && !flavored && !slices.ContainsFunc(g.All(), (*cluster.Pod).AsksModel) {
+		return a.placeWith(g, t, Way{}, nil)
+	}
+	var out Found
+	models, flavors := a.Models(g), a.flavors(g)
+	if len(models) == 0 {
+		out.Gates = append(out.Gates, why.Gate{Cause: why.NoMatchingNode, Object: "a GPU model that all members name", Certificate: -1})
+	}
+	if len(flavors) == 0 {
+		out.Gates = append(out.Gates, why.Gate{Cause: why.NoMatchingNode, Object: "a flavor of queue " + g.Queue() + " with the labels that its pods ask for", Certificate: -1})
+	}
+	for _, w := range ways(models, flavors) {
+		if apart || flavored {
+			//mutate: gate-quota-of-model
+			if gates := a.limits.Gates(g, w.Model, w.Flavors); len(gates) > 0 {
+				for _, gate := range gates {
+					if !slices.Contains(out.Gates, gate) { // what holds for all flavors is told once
+						out.Gates = append(out.Gates, gate)
+					}
+				}
+				continue
+			}
+		}
+		if out = a.placeWith(g, t, w, out.Gates); out.OK {
+			return out
+		}
+	}
+	return out
+}
+
+// placeWith tries one GPU model and one choice of flavors. gates are those of what was tried before it.
+func (a *Attempts) placeWith(g *cluster.Gang, t cluster.Turn, w Way, gates []why.Gate) Found {
+	p, alike := g.Alike()
+	kin := a.Kin(g, t, w)
+	if !alike {
+		return a.search(g, kin, gates)
+	}
+	c := kin.Class(p)
+	o := a.Order(g, c)
+	if o.Searches() {
+		return a.search(g, kin, gates)
+	}
+	if n := a.m.NominatedNode(p); n != nil && a.ix.Fits(c, index.Scope{Node: n}) > 0 {
+		a.ix.Put(p, n, c)
+		return Found{OK: true, Model: c.Model}
+	}
+	if a.placer.Uniform(o) {
+		return Found{OK: true, Model: c.Model}
+	}
+	if proved(gates) >= mostProofs {
+		return Found{Gates: gates}
+	}
+	return Found{Gates: append(gates, a.prove(o))}
+}
+
+// mostProofs is for how many GPU models, of those that a gang names, it is proved that it has no place: the ones that it
+// wants most. A proof counts all nodes, and nobody reads a dozen of them.
+const mostProofs = 2
+
+// proved counts the gates with a certificate.
+func proved(gates []why.Gate) (n int) {
+	for i := range gates {
+		if gates[i].Certificate >= 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// Order makes the order of the gang's minimum.
+func (a *Attempts) Order(g *cluster.Gang, c *index.Class) place.Order {
+	o := place.Order{Class: c, Layout: g.Layout(), Kept: a.kept}
+	if g.Tree.Allocated == 0 {
+		o.Pods, o.Want = g.Tree.Pods[:g.Tree.Min()], len(g.Tree.Pods)
+		return o
+	}
+	for _, p := range g.Tree.Pods {
+		if p.Host != nil {
+			o.Running = append(o.Running, p)
+			continue
+		}
+		o.Want++
+		if len(o.Pods) < g.Tree.Min()-g.Tree.Allocated {
+			o.Pods = append(o.Pods, p)
+		}
+	}
+	return o
+}
+
+// refusals lists the refusals that still keep the gang from nodes, one a node, by node.
+func (a *Attempts) refusals(g *cluster.Gang) []*api.Refusal {
+	if len(a.m.Refusals) == 0 {
+		return nil
+	}
+	var out []*api.Refusal
+	for _, p := range g.All() {
+		for _, r := range a.m.RefusedOf[p.Key] {
+			//mutate: filter-refused
+			if (r.UID == "" || r.UID == p.UID) && cluster.Live(r.Until, a.draft.Now) && !a.m.IsRejected(api.KindRefusal, r.Pod+"@"+r.Node) {
+				out = append(out, r)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b *api.Refusal) int {
+		if c := strings.Compare(a.Node, b.Node); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Pod, b.Pod)
+	})
+	return slices.CompactFunc(out, func(a, b *api.Refusal) bool { return a.Node == b.Node })
+}
+
+// search places the gang's minimum, or says why it cannot.
+func (a *Attempts) search(g *cluster.Gang, k place.Kin, gates []why.Gate) Found {
+	if gate, short := a.proveShort(g, k); short {
+		return Found{Gates: append(gates, gate)}
+	}
+	x := a.newSearch(g, k)
+	ok := x.Minimum()
+	a.Steps += x.Steps
+	if ok {
+		return Found{OK: true, Model: x.Model()}
+	}
+	return Found{Gates: append(gates, x.Failure())}
+}
+
+// newSearch makes a search for the gang that asks this cycle what its queues afford and who was promised a start.
+func (a *Attempts) newSearch(g *cluster.Gang, k place.Kin) *place.Search {
+	return a.placer.NewSearch(g, k, a.Budget, place.Limits{
+		Afford:  func(pods []*cluster.Pod) []why.Gate { return a.limits.Overdrawn(g, pods) },
+		Delays:  func(pods []*cluster.Pod) []why.Gate { return a.times.Breaks(g, pods) },
+		Decides: func(p *cluster.Pod) bool { return len(a.undecided(p)) == 0 },
+	})
+}
+
+// Delays has the gang, which found its places since the mark, keep the promises given to others: where it does not, it
+// looks again beside them. The gates are those of a promise that it cannot keep.
+func (a *Attempts) Delays(g *cluster.Gang, t cluster.Turn, m cluster.Mark, found *Found) []why.Gate {
+	gates := a.times.Breaks(g, a.m.AllocatedSince(m))
+	if len(gates) == 0 {
+		return nil
+	}
+	a.m.Rollback(m)
+	if !a.placeBeside(g, t, found) {
+		a.m.Rollback(m)
+		return gates
+	}
+	if again := a.times.Breaks(g, a.m.AllocatedSince(m)); len(again) > 0 { // its queue's limit is promised, not a node
+		a.m.Rollback(m)
+		return again
+	}
+	return nil
+}
+
+// placeBeside places the gang with all that is promised to others, and that it may not use, taken.
+func (a *Attempts) placeBeside(g *cluster.Gang, t cluster.Turn, found *Found) bool {
+	var asks *index.Question
+	// Who has others evicted may use more, and what starts may open nodes by a rule between pods.
+	if key, alike := a.question(g, t); alike && !a.Quiet && !key.Class.Opens() {
+		asks = &key
+	}
+	return a.times.Beside(g, asks, func() bool {
+		a.quietly(func() { *found = a.Place(g, t) })
+		return found.OK
+	})
+}
+
+// PlaceFirst places the gang's minimum, on what is held for it or else on the first nodes where it can, and proves nothing.
+func (a *Attempts) PlaceFirst(g *cluster.Gang, t cluster.Turn, first []*cluster.Node) (ok bool) {
+	if len(a.kept) == 0 {
+		a.kept = first
+		defer func() { a.kept = nil }()
+	}
+	a.quietly(func() { ok = a.Place(g, t).OK })
+	return ok
+}
+
+// question tells apart gangs that ask the same of the nodes, where members are alike and one GPU model is looked for.
+func (a *Attempts) question(g *cluster.Gang, t cluster.Turn) (index.Question, bool) {
+	p, alike := g.Alike()
+	models, flavors := a.Models(g), a.m.Choices(g)
+	if !alike || len(models) != 1 || len(flavors) != 1 || g.Tree.Allocated > 0 || len(a.kept) > 0 {
+		return index.Question{}, false
+	}
+	o := a.Order(g, a.Kin(g, t, Way{models[0], flavors[0]}).Class(p))
+	key := index.Question{Class: o.Class, Need: len(o.Pods), Level: a.m.Level(o.Layout.Required)}
+	if o.Layout.Segment > 0 {
+		key.Segment, key.SegmentLevel = o.Layout.Segment, a.m.Level(o.Layout.SegmentLevel)
+	}
+	return key, true
+}
+
+// quietly does something whose proofs are nobody's business.
+func (a *Attempts) quietly(do func()) {
+	quiet, steps, budget := a.Quiet, a.Steps, a.Budget
+	a.Quiet, a.Budget = true, min(budget, trialBudget)
+	do()
+	a.Quiet, a.Steps, a.Budget = quiet, steps, budget
+}
+
+// trialBudget bounds the search steps of one look into the future.
+const trialBudget = 2000
+
+// WouldFit says whether all gates are open to the gang and there is a place for it.
+func (a *Attempts) WouldFit(g *cluster.Gang, t cluster.Turn) bool {
+	if gates, _ := a.Gates(g); len(gates) > 0 {
+		return false
+	}
+	apart := a.modelsApart(g) || a.m.HasFlavors(g)
+	for _, w := range ways(a.Models(g), a.flavors(g)) {
+		if apart && len(a.limits.Gates(g, w.Model, w.Flavors)) > 0 {
+			continue
+		}
+		k := a.Kin(g, t, w)
+		p, alike := g.Alike()
+		if alike {
+			o := a.Order(g, k.Class(p))
+			if _, ok := a.placer.ChooseScope(o); ok && !o.Searches() {
+				return true
+			} else if !ok {
+				continue
+			}
+		}
+		ok := false
+		m := a.m.Mark()
+		a.quietly(func() { ok = a.search(g, k, nil).OK })
+		a.m.Rollback(m)
+		if ok {
+			return true
+		}
+	}
+	return false
+}
+
+// Claim lets the gang have what is kept for it alone: its holds, and its members' nominations.
+func (a *Attempts) Claim(g *cluster.Gang) {
+	for _, p := range g.All() {
+		if p.Nominee != nil {
+			a.m.IgnoreNomination(p)
+		}
+	}
+	a.kept, a.Claimed = nil, nil
+	if len(a.m.Holds) == 0 {
+		return
+	}
+	for _, h := range a.m.HeldFor(g) {
+		if h.On == nil || h.Gang != g.Key && len(a.Claimed) > 0 {
+			continue
+		}
+		a.kept = append(a.kept, h.On)
+		a.Claimed = append(a.Claimed, h)
+		a.m.IgnoreHold(h)
+	}
+	slices.SortFunc(a.kept, cluster.ComparePlaces)
+}

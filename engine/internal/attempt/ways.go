@@ -1,0 +1,142 @@
+package attempt
+
+import (
+	"slices"
+
+	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/index"
+	"github.com/berth-dev/berth/engine/internal/place"
+)
+
+// Way is with what a gang is tried.
+type Way struct {
+	Model   string          // of its GPUs; "": any
+	Flavors *cluster.Choice // nil: they do not matter
+}
+
+// ways lists each model with each choice of flavors, the first flavors with all models first.
+func ways(models []string, flavors []*cluster.Choice) []Way {
+	out := make([]Way, 0, len(models)*len(flavors))
+	for _, f := range flavors {
+		for _, m := range models {
+			out = append(out, Way{m, f})
+		}
+	}
+	return out
+}
+
+// flavors lists the flavors to try, the best first: in the order of the queue or, where it says so, those first for which the queue
+// need not borrow.
+func (a *Attempts) flavors(g *cluster.Gang) []*cluster.Choice {
+	out := a.m.Choices(g)
+	if len(out) < 2 || g.Payer == nil || g.Payer.Spec == nil || !g.Payer.Spec.QuotaFirst {
+		return out
+	}
+	var within, borrow []*cluster.Choice
+	for _, c := range out {
+		//mutate: flavor-quota-first -> false
+		if a.limits.Borrows(g, c) {
+			borrow = append(borrow, c)
+		} else {
+			within = append(within, c)
+		}
+	}
+	return append(within, borrow...)
+}
+
+// modelsApart says whether it matters to the gang's queue which GPU model its members get.
+func (a *Attempts) modelsApart(g *cluster.Gang) bool {
+	return a.m.Tree.ByModel && g.Queue() != "" && slices.ContainsFunc(g.All(), (*cluster.Pod).HasGPU)
+}
+
+// AllModels lists the GPU models that nodes have, by name; one "" where none is known. Kinds are kept when their last
+// node is gone, so the nodes are asked, once in a cycle.
+func (a *Attempts) AllModels() []string {
+	if a.every != nil {
+		return a.every
+	}
+	seen := make(map[*index.NodeKind]bool)
+	for _, sh := range a.m.Topology.Buckets {
+		for _, n := range sh.Nodes {
+			if k := a.ix.Kind(n); !seen[k] {
+				seen[k] = true
+				a.every = append(a.every, k.Models...)
+			}
+		}
+	}
+	if len(a.every) == 0 {
+		a.every = []string{""}
+	}
+	slices.Sort(a.every)
+	a.every = slices.Compact(a.every)
+	return a.every
+}
+
+// Models lists the GPU models to try: those that the first waiting member to name any names, and all others
+// that do, in its order; where a member runs on one of those that it named, that one alone. Where no waiting member
+// names a model it is one "", or all there are if its queue counts them apart.
+func (a *Attempts) Models(g *cluster.Gang) []string {
+	var out []string
+	asked, pinned := false, ""
+	left := make(map[string]bool)
+	for _, p := range g.All() {
+		if p.Terminating || !p.AsksModel() {
+			continue
+		}
+		switch {
+		case p.Host != nil:
+			if m := p.GPUModel(); pinned == "" && slices.Contains(p.GPU.Models, m) {
+				pinned = m
+			}
+		case !asked:
+			out, asked = slices.Clone(p.GPU.Models), true
+		default:
+			clear(left)
+			for _, m := range p.GPU.Models {
+				left[m] = true
+			}
+			out = slices.DeleteFunc(out, func(m string) bool { return !left[m] })
+		}
+	}
+	if !asked && a.modelsApart(g) {
+		return a.AllModels()
+	}
+	if !asked {
+		return []string{""}
+	}
+	return a.offered(slices.DeleteFunc(out, func(m string) bool { return pinned != "" && m != pinned }))
+}
+
+// offered are those of the models that some node has; where none has any of them the first stands for all: what keeps
+// the gang from one that does not exist keeps it from all.
+func (a *Attempts) offered(models []string) []string {
+	var out []string
+	for _, m := range models {
+		//mutate: filter-model-exists
+		if a.m.Presence.Models[m] > 0 {
+			out = append(out, m)
+		}
+	}
+	if len(out) == 0 && len(models) > 0 {
+		return models[:1]
+	}
+	return out
+}
+
+// Kin makes the gang's members into classes for one way to serve it.
+func (a *Attempts) Kin(g *cluster.Gang, t cluster.Turn, w Way) place.Kin {
+	return a.placer.NewKin(g, t, w.Model, a.modelsApart(g), w.Flavors, a.refusals(g))
+}
+
+// Kins returns how the gang's members are made into classes, once for each GPU model and choice of flavors that is tried.
+func (a *Attempts) Kins(g *cluster.Gang, t cluster.Turn) (kins []place.Kin, apart bool) {
+	apart = a.modelsApart(g)
+	models := []string{""}
+	if apart || slices.ContainsFunc(g.All(), (*cluster.Pod).AsksModel) {
+		models = a.Models(g)
+	}
+	for _, w := range ways(models, a.flavors(g)) {
+		kins = append(kins, a.Kin(g, t, w))
+	}
+	return kins, apart || a.m.HasFlavors(g)
+}
