@@ -131,12 +131,12 @@ func said(pod *corev1.Pod, key string) string {
 	return cmp.Or(strings.TrimSpace(pod.Annotations[key]), strings.TrimSpace(pod.Labels[key]))
 }
 
-// partHolder is the container that gets the pod's part of a GPU: the first; "": the pod asks for none.
+// partHolder is the container that gets the pod's part of a GPU: the one that KAI's key names, else the first; "": the pod asks for none.
 func partHolder(pod *corev1.Pod) string {
 	if _, _, ok := partOf(pod); !ok || wantsWhole(pod) || len(pod.Spec.Containers) == 0 {
 		return ""
 	}
-	return pod.Spec.Containers[0].Name
+	return cmp.Or(said(pod, "gpu-fraction-container-name"), pod.Spec.Containers[0].Name)
 }
 
 // wantedGPUs are those that the pod's binding names; nil: it names none.

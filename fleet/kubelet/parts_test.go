@@ -310,3 +310,18 @@ func TestLeakingPrograms(t *testing.T) {
 		}
 	})
 }
+
+// The container that KAI's key names gets the pod's part, an init container too; without the key it is the first.
+func TestPartHolder(t *testing.T) {
+	for name, want := range map[string]string{"": "main", "side": "side", "before": "before"} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"gpu-fraction": "0.5"}}}
+		pod.Spec.InitContainers = []corev1.Container{{Name: "before"}}
+		pod.Spec.Containers = []corev1.Container{{Name: "main"}, {Name: "side"}}
+		if name != "" {
+			pod.Annotations["gpu-fraction-container-name"] = name
+		}
+		if got := partHolder(pod); got != want {
+			t.Errorf("%q: %s, want %s", name, got, want)
+		}
+	}
+}

@@ -39,7 +39,7 @@ func Unheeded(p *corev1.Pod, read ...string) []string {
 	if len(p.Spec.EvictionResponders) > 0 {
 		out = append(out, "spec.evictionResponders (the pod is evicted by the eviction API)")
 	}
-	out = append(out, variants(asked(&p.ObjectMeta, v1alpha1.KeyGPUModel))...)
+	out = append(out, variants(v1alpha1.KeyGPUModel, asked(&p.ObjectMeta, v1alpha1.KeyGPUModel))...)
 	out = append(out, strayKeys(p)...)
 	return append(out, foreignKeys(p, requests(p), read)...)
 }
@@ -65,7 +65,7 @@ func ownDisks(p *corev1.Pod) []string {
 }
 
 // variants lists the alternatives that name more than a model, for the model alone decides.
-func variants(list string) []string {
+func variants(key, list string) []string {
 	var out []string
 	for name := range strings.SplitSeq(list, ",") {
 		if len(out) == MaxProblems {
@@ -73,7 +73,7 @@ func variants(list string) []string {
 		}
 		name = clipped(strings.TrimSpace(name), MaxQuoteBytes)
 		if short, variant := shortModel(name); variant {
-			out = append(out, fmt.Sprintf("%s %s (any %s will do)", v1alpha1.KeyGPUModel, name, short))
+			out = append(out, fmt.Sprintf("%s %s (any %s will do)", key, name, short))
 		}
 	}
 	return out

@@ -24,13 +24,19 @@ var schedulers = []string{
 func foreignKeys(p *corev1.Pod, requests engine.Resources, domains []string) []string {
 	// What is written when a pod is bound for HAMi's device plugin is nobody's wish.
 	read := append(rankKeys(), hami.KeyNode, hami.KeyTime, hami.KeyToAllocate, hami.KeyAllocated, hami.KeyBindTime, hami.KeyBindPhase)
+	var out []string
 	if _, ok := gpuTypes(&p.ObjectMeta); ok {
 		read = append(read, hami.KeyUseType)
+		out = variants(hami.KeyUseType, asked(&p.ObjectMeta, hami.KeyUseType))
 	}
+	// Parts of GPUs come from those in that mode alone.
+	if part := partOf(p); part.Part != nil && part.by == sharedByHAMi && strings.TrimSpace(p.Annotations[hami.KeyMode]) == hami.Core {
+		read = append(read, hami.KeyMode)
+	}
+	models := len(out)
 	mine := func(key string) bool {
 		return slices.Contains(read, key) || slices.Contains(domains, key) || len(domains) > 0 && dialect.Within(key, domains)
 	}
-	var out []string
 	//archtest:any-order the keys are sorted below
 	for key := range p.Annotations {
 		if (ofScheduler(key) || ofDevice(key, requests)) && !mine(key) {
@@ -43,8 +49,8 @@ func foreignKeys(p *corev1.Pod, requests engine.Resources, domains []string) []s
 			out = append(out, key)
 		}
 	}
-	for i, key := range out {
-		out[i] = clipped(key, MaxNameBytes) + " (a key of another scheduler)"
+	for i, key := range out[models:] {
+		out[models+i] = clipped(key, MaxNameBytes) + " (a key of another scheduler)"
 	}
 	return fewKeys(out, "of other schedulers")
 }

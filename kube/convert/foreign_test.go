@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/kube/dialect/hami"
 )
 
 // What a pod asks another scheduler for is said, whatever the scheduler: nobody else tells that it has no effect.
@@ -31,6 +33,8 @@ func TestForeignKeysAreSaid(t *testing.T) {
 		want []string
 	}{
 		"HAMi":               {pod("nvidia.com/gpu", nil, map[string]string{"nvidia.com/nouse-gputype": "A100", "hami.io/gpu-scheduler-policy": "spread"}), []string{"hami.io/gpu-scheduler-policy", "nvidia.com/nouse-gputype"}},
+		"HAMi's mode":        {pod("nvidia.com/gpumem", nil, map[string]string{"nvidia.com/vgpu-mode": "hami-core"}), nil},
+		"another mode":       {pod("nvidia.com/gpumem", nil, map[string]string{"nvidia.com/vgpu-mode": "mig"}), []string{"nvidia.com/vgpu-mode"}},
 		"HAMi's models":      {pod("nvidia.com/gpu", nil, map[string]string{"nvidia.com/use-gputype": "A100,Tesla V100"}), nil},
 		"no model":           {pod("nvidia.com/gpu", nil, map[string]string{"nvidia.com/use-gputype": "A100,Tesla"}), []string{"nvidia.com/use-gputype"}},
 		"another vendor":     {pod("amd.com/gpu", nil, map[string]string{"amd.com/xcp": "1", "nvidia.com/use-gputype": "A100"}), []string{"amd.com/xcp"}},
@@ -49,5 +53,14 @@ func TestForeignKeysAreSaid(t *testing.T) {
 		if diff := cmp.Diff(c.want, Unheeded(c.pod)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
+	}
+}
+
+// Of products that HAMi's users name, the model alone decides, and that is said.
+func TestProductsOfHAMiAreSaid(t *testing.T) {
+	p := sharingPod(map[string]string{hami.KeyUseType: "NVIDIA A100-SXM4-40GB,V100"}, []string{"nvidia.com/gpu", "1"})
+	want := []string{"nvidia.com/use-gputype NVIDIA A100-SXM4-40GB (any A100 will do)"}
+	if diff := cmp.Diff(want, Unheeded(p)); diff != "" {
+		t.Error(diff)
 	}
 }

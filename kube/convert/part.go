@@ -19,6 +19,9 @@ const (
 	kaiFraction = "gpu-fraction"
 	kaiMemory   = "gpu-memory"
 	kaiDevices  = "gpu-fraction-num-devices"
+	// kaiContainer names the container that gets the part, an init container or another; else it is the first
+	// (pkg/binder/common/gpu_access.go, GetFractionContainerRef, of KAI v0.13).
+	kaiContainer = "gpu-fraction-container-name"
 	// kaiGroup names the PodGroup; kube/dialect/kai reads it.
 	kaiGroup = "pod-group-name"
 )
@@ -43,6 +46,9 @@ type partRequest struct {
 func partOf(p *corev1.Pod) partRequest {
 	own := keyedPart(p, v1alpha1.KeyGPUFraction, v1alpha1.KeyGPUMemory, "")
 	kai := keyedPart(p, kaiFraction, kaiMemory, kaiDevices)
+	if name := asked(&p.ObjectMeta, kaiContainer); name != "" && kai.Part != nil && !hasContainer(p, name) {
+		kai = partRequest{problem: fmt.Sprintf("%s is %s: want the name of one of its containers", kaiContainer, quoted(name))}
+	}
 	vgpu := hamiPart(p)
 	var said []partRequest
 	for _, r := range []partRequest{own, kai, vgpu} {
@@ -62,6 +68,11 @@ func partOf(p *corev1.Pod) partRequest {
 		return partRequest{problem: fmt.Sprintf("it asks for %d of %s beside a part of a GPU: want one of them", gpusOf(p), wholeGPU)}
 	}
 	return said[0]
+}
+
+func hasContainer(p *corev1.Pod, name string) bool {
+	its := func(c corev1.Container) bool { return c.Name == name }
+	return slices.ContainsFunc(p.Spec.InitContainers, its) || slices.ContainsFunc(p.Spec.Containers, its)
 }
 
 // PartOf is the part of GPUs that the pod asks for; nil: none, or none that can be read.

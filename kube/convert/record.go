@@ -62,7 +62,7 @@ type GroupRecord struct {
 // asks for something. Those of Kubernetes and of others that decide about its place in a gang, or whether it is looked
 // at, are among them.
 func FixedKeys() []string {
-	return append(append(inheritable(), v1alpha1.KeyDeadline, kaiFraction, kaiMemory, kaiDevices, hami.KeyUseType), rankKeys()...)
+	return append(append(inheritable(), v1alpha1.KeyDeadline, kaiFraction, kaiMemory, kaiDevices, kaiContainer, hami.KeyUseType), rankKeys()...)
 }
 
 // GuardedKeys are the keys of ours that nobody but Berth may change on a pod that has entered its queue: the fixed ones,

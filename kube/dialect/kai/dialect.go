@@ -3,6 +3,7 @@ package kai
 import (
 	_ "embed"
 	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -72,6 +73,9 @@ func (k kai) Pod(p *dialect.Pod, w dialect.World) *dialect.Terms {
 		if g.Annotation(key) != "" {
 			g.Tell(key)
 		}
+	}
+	if g.Annotation(containerKey) != "" && !slices.ContainsFunc(partKeys, func(key string) bool { return g.Annotation(key) != "" }) {
+		g.Tell(containerKey)
 	}
 	out.Unread = g.Unread(k.Domains())
 	return out

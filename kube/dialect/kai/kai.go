@@ -51,7 +51,12 @@ var written = []string{
 }
 
 // bare are annotations without a domain that KAI reads and Berth does not.
-var bare = []string{"gpu-fraction-container-name", "gpu-fraction-container-type", "mps"}
+var bare = []string{"gpu-fraction-container-type", "mps"}
+
+// containerKey names the container that gets a part of a GPU, of which one of partKeys says how much.
+const containerKey = "gpu-fraction-container-name"
+
+var partKeys = []string{"gpu-fraction", "gpu-memory"}
 
 // copied are the keys that KAI's grouper copies from a workload onto its PodGroup: they are read, or told of, on its pods.
 var copied = append([]string{
