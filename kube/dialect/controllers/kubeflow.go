@@ -46,16 +46,18 @@ var mpiJob = func() controller {
 }()
 
 type replicaJobSpec struct {
-	RunPolicy struct {
-		SchedulingPolicy struct {
-			MinAvailable *int64 `json:"minAvailable"`
-			Queue        string `json:"queue"`
-		} `json:"schedulingPolicy"`
-	} `json:"runPolicy"`
 	ElasticPolicy *struct {
 		MinReplicas *int64 `json:"minReplicas"`
 	} `json:"elasticPolicy"`
 	LauncherCreationPolicy string `json:"launcherCreationPolicy"`
+}
+
+// schedulingPolicy has the fields that are understood. Of resources and a time nothing follows: a gang that waits keeps no places, and what
+// its pods ask for is known.
+type schedulingPolicy struct {
+	MinAvailable  *int64 `json:"minAvailable"`
+	MinResources  any    `json:"minResources"`
+	TimeoutSecond *int64 `json:"scheduleTimeoutSeconds"`
 }
 
 func replicaJob(kind, field string) controller {
@@ -79,11 +81,13 @@ func replicaJob(kind, field string) controller {
 			}
 			out.Parts = append(out.Parts, part)
 		}
-		if n := count(spec.RunPolicy.SchedulingPolicy.MinAvailable, 0); n > 0 {
-			out.Least, out.Field = n, "spec.runPolicy.schedulingPolicy.minAvailable"
+		const at = "spec.runPolicy.schedulingPolicy"
+		var policy schedulingPolicy
+		if p := dialect.Value(o.Object, "spec", "runPolicy", "schedulingPolicy"); p != nil {
+			unread = append(unread, dialect.Take(p, at, &policy)...)
 		}
-		if spec.RunPolicy.SchedulingPolicy.Queue != "" {
-			unread = append(unread, "spec.runPolicy.schedulingPolicy.queue")
+		if n := count(policy.MinAvailable, 0); n > 0 {
+			out.Least, out.Field = n, at+".minAvailable"
 		}
 		return out, unread
 	}

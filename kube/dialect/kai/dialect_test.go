@@ -89,7 +89,7 @@ weight: 1
   quota: "1073741824"
 weight: 65536
 `,
-			unread: []string{"spec.priority (want a whole number)"},
+			unread: []string{"spec.priority (want a whole number)", "spec.resources.gpu.overQuotaWeight (65536 counts: weights are whole numbers from 1 to 65536)"},
 		},
 	}
 	for name, c := range cases {

@@ -12,7 +12,7 @@ func (kai) Fields() []dialect.Field {
 		{Kind: "Queue", Field: "spec.resources.cpu.quota", Is: ok, Note: "millicores"},
 		{Kind: "Queue", Field: "spec.resources.memory.quota", Is: ok, Note: "MB, 10^6 bytes"},
 		{Kind: "Queue", Field: "spec.resources.*.limit", Is: differs, Note: "-1 is none; absent or 0, nothing beyond the quota; a resource that the queue does not list is not limited"},
-		{Kind: "Queue", Field: "spec.resources.gpu.overQuotaWeight", Is: differs, Note: "weight of the queue for all resources, 1 where absent or below 1"},
+		{Kind: "Queue", Field: "spec.resources.gpu.overQuotaWeight", Is: differs, Note: "weight of the queue for all resources, a whole number; 1 where absent or below 1, and 0 and fractions are told"},
 		{Kind: "Queue", Field: "spec.resources.cpu.overQuotaWeight", Is: no, Note: "that of gpu counts; told where they differ"},
 		{Kind: "Queue", Field: "spec.priority", Is: ok, Note: "priority among siblings; 100 where absent"},
 		{Kind: "Queue", Field: "spec.preemptMinRuntime, spec.reclaimMinRuntime", Is: differs, Note: "minRunTime: the longer of both, for preemption and reclaim"},

@@ -31,9 +31,17 @@ type queueResources struct {
 
 // queueResource has amounts of which -1 is unlimited, and 0 as good as absent.
 type queueResource struct {
-	Quota           float64 `json:"quota"`
-	Limit           float64 `json:"limit"`
-	OverQuotaWeight float64 `json:"overQuotaWeight"`
+	Quota           float64  `json:"quota"`
+	Limit           float64  `json:"limit"`
+	OverQuotaWeight *float64 `json:"overQuotaWeight"`
+}
+
+// weight is that of the resource, 0 for none.
+func (r *queueResource) weight() float64 {
+	if r == nil || r.OverQuotaWeight == nil {
+		return 0
+	}
+	return *r.OverQuotaWeight
 }
 
 const (
@@ -54,8 +62,12 @@ func readQueue(o *unstructured.Unstructured) dialect.Object {
 	if spec.Priority != nil {
 		q.Spec.Priority = *spec.Priority
 	}
-	if g := spec.Resources.GPU; g != nil && g.OverQuotaWeight >= 1 {
-		q.Spec.Weight = int32(math.Round(min(g.OverQuotaWeight, maxWeight)))
+	if w := spec.Resources.GPU.weight(); w >= 1 {
+		q.Spec.Weight = int32(math.Round(min(w, maxWeight)))
+	}
+	// A queue of weight 0 has no share of what is over (proportion/resource_division/resource_division.go of KAI v0.13), nor have parts one here.
+	if g := spec.Resources.GPU; g != nil && g.OverQuotaWeight != nil && *g.OverQuotaWeight != float64(q.Spec.Weight) {
+		out.Unread = append(out.Unread, fmt.Sprintf("spec.resources.gpu.overQuotaWeight (%d counts: weights are whole numbers from 1 to %d)", q.Spec.Weight, maxWeight))
 	}
 	for _, r := range []struct {
 		field, name string
@@ -74,7 +86,7 @@ func readQueue(o *unstructured.Unstructured) dialect.Object {
 			continue
 		}
 		quota, limit := r.has.Quota, r.has.Limit
-		if w := r.has.OverQuotaWeight; r.field != "gpu" && w > 0 && int32(math.Round(w)) != q.Spec.Weight && spec.Resources.GPU != nil {
+		if w := r.has.weight(); r.field != "gpu" && w > 0 && int32(math.Round(w)) != q.Spec.Weight && spec.Resources.GPU != nil {
 			out.Unread = append(out.Unread, fmt.Sprintf("spec.resources.%s.overQuotaWeight (that of gpu counts)", r.field))
 		}
 		entry := v1alpha1.QueueResource{Name: r.name}
