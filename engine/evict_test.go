@@ -410,3 +410,14 @@ func TestWhatLeavesWillDo(t *testing.T) {
 		t.Errorf("changes (-want +got):\n%s\n%s", diff, text(t, plan))
 	}
 }
+
+// What is lent of one GPU model is refused, as of one flavor: nobody counts what there is of it.
+func TestLendOfAModelIsRefused(t *testing.T) {
+	for resource, want := range map[string]bool{gpu: false, engine.OfModel(gpu, "H100"): true, engine.OfFlavor(gpu, "spot"): true} {
+		amounts := engine.Resources{{Resource: resource, Value: 2}}
+		s := engine.Load(newYard(1, 4).queue("q", -1, func(q *engine.Queue) { q.Quota, q.Lend = amounts, amounts }).snap, engine.Config{})
+		if got := len(s.Rejected()) > 0; got != want {
+			t.Errorf("lend of %s: refused %v (%v)", resource, got, s.Rejected())
+		}
+	}
+}

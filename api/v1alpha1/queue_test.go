@@ -34,6 +34,7 @@ func TestQueueValidation(t *testing.T) {
 		{spec: `{resources: [{name: nvidia.com/gpu, limit: 8}, {name: nvidia.com/gpu, gpuModel: H100, limit: 4}, {name: nvidia.com/gpu, gpuModel: A100, limit: 4}]}`},
 		{spec: `{resources: [{name: nvidia.com/gpu, gpuModel: H100, limit: 8}, {name: nvidia.com/gpu, gpuModel: H100, limit: 4}]}`, want: `spec.resources[1]: Duplicate value`},
 		{spec: `{resources: [{name: cpu, gpuModel: H100, limit: 4}]}`, want: `spec.resources[0]: Invalid value: gpuModel is for GPUs alone`},
+		{spec: `{resources: [{name: nvidia.com/gpu, gpuModel: H100, quota: 4, lend: 2}]}`, want: `spec.resources[0]: Invalid value: lend is of a resource as a whole: limit the other queues' amounts of one model instead`},
 		{spec: `{resources: [{name: nvidia.com/gpu, quota: 8, limit: 8, lend: 8, userLimit: 99}]}`},
 		{spec: `{resources: [{name: nvidia.com/gpu, quota: 9, limit: 8}]}`, want: `spec.resources[0]: Invalid value: quota must not be above limit`},
 		{spec: `{resources: [{name: memory, quota: 1025Mi, limit: 1Gi}]}`, want: `quota must not be above limit`},
