@@ -60,17 +60,20 @@ func TestFirstAlternativeBeatsTheSecond(t *testing.T) {
 
 // The first alternative is one preference beside others, and weighs as much as node affinity.
 func TestAlternativesBesideOtherPreferences(t *testing.T) {
-	far, near := nodeWith("far", "large"), nodeWith("near", "small")
+	near, far := nodeWith("a-near", "small"), nodeWith("far", "large")
 	near.Labels = map[string]string{"zone": "a"}
 	for _, c := range []struct {
 		name  string
 		lists []string
+		zone  string // of the far node
 		want  string
 	}{
-		{"the second of two costs an eighth", []string{"large", "small"}, "near"},
-		{"first of one list", []string{"large"}, "far"},
+		{"the second of two costs an eighth", []string{"large", "small"}, "b", "a-near"},
+		{"the first of two where affinity is content with both", []string{"large", "small"}, "a", "far"},
+		{"first of one list", []string{"large"}, "b", "far"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			far.Labels = map[string]string{"zone": c.zone}
 			p := alternatives("p", 1, c.lists)
 			p.Preferred = []engine.Preference{{Weight: 1, Term: engine.Term{Labels: []engine.Requirement{{Key: "zone", Op: engine.In, Values: []string{"a"}}}}}}
 			s := engine.Load(engine.Snapshot{Version: engine.SnapshotVersion, Nodes: []engine.Node{far, near}}, engine.Config{})

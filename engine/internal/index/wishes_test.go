@@ -33,8 +33,11 @@ func TestScoresFollowTheModel(t *testing.T) {
 				told.Version = version
 				if told.Node == "" {
 					told.Node = n.Name
+					if len(n.Told.Offers) > 0 && told.Claims != nil {
+						told.Devices = []string{n.Told.Offers[0].ID}
+					}
 				} else {
-					told.Node = ""
+					told.Node, told.Devices = "", nil
 				}
 				m.Apply(&api.Change{Pod: &told})
 			case 2: // a node changes
@@ -110,7 +113,10 @@ func anyNode(t *rapid.T, n *api.Node) {
 	if rapid.Bool().Draw(t, "named") {
 		n.Labels["host"] = n.Name
 	}
-	n.Taints, n.Images = nil, nil
+	n.Taints, n.Images, n.Offers = nil, nil, nil
+	for i := range rapid.SampledFrom([]int{0, 0, 1, 3}).Draw(t, "offers") {
+		n.Offers = append(n.Offers, api.Offer{ID: fmt.Sprintf("%s/%d", n.Name, i), Selections: []string{rapid.SampledFrom([]string{"large", "small"}).Draw(t, "selection")}})
+	}
 	for _, name := range []string{"big", "small"} {
 		if rapid.Bool().Draw(t, "pulled") {
 			n.Images = append(n.Images, api.Image{Name: name, Bytes: int64(len(name)) << 29})
@@ -133,6 +139,9 @@ func wishers(t *rapid.T) *cluster.Model {
 	}
 	for i := range 7 {
 		p := api.Pod{Key: fmt.Sprintf("a/p%d", i), Version: 1, Labels: map[string]string{"app": fmt.Sprint(i % 2)}, Spec: api.Spec{Requests: gpus(1)}}
+		if rapid.IntRange(0, 2).Draw(t, "claims") == 0 {
+			p.Requests, p.Claims = nil, &api.Claims{Requests: []api.DeviceRequest{{Name: "c/r", Options: []api.DeviceOption{{Selection: "large", Count: 1}, {Selection: "small", Count: 1}}}}}
+		}
 		app := []api.Requirement{{Key: "app", Op: "In", Values: []string{rapid.SampledFrom([]string{"0", "1"}).Draw(t, "app")}}}
 		if rapid.Bool().Draw(t, "prefers") {
 			p.Preferred = []api.Preference{{Weight: rapid.SampledFrom([]int32{1, 70}).Draw(t, "weight"), Term: api.Term{Labels: []api.Requirement{{Key: "disk", Op: "In", Values: []string{"a"}}}}}}
