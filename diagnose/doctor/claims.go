@@ -85,7 +85,7 @@ func claimedGPUs(f *facts.Facts) claimed {
 // isGPUDevice says whether the device is a GPU or a part of one: by its type, or by what its driver is called.
 func isGPUDevice(driver string, d *resourcev1.Device) bool {
 	switch strings.ToLower(attribute(d, "type")) {
-	case "gpu", "mig", "vfio":
+	case "gpu", "mig", "vfio", "hami-gpu":
 		return true
 	case "":
 		return slices.Contains(strings.FieldsFunc(driver, func(r rune) bool { return r == '.' || r == '-' }), "gpu")

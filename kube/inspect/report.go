@@ -169,7 +169,7 @@ func isReady(n *corev1.Node) bool {
 // devices counts those that drivers of GPUs publish for claims.
 func (p *page) devices() (n int) {
 	for _, s := range p.f.ResourceSlices {
-		if strings.HasPrefix(s.Spec.Driver, "gpu.") {
+		if strings.HasPrefix(s.Spec.Driver, "gpu.") || strings.HasPrefix(s.Spec.Driver, "hami-core-gpu.") {
 			n += len(s.Spec.Devices)
 		}
 	}
