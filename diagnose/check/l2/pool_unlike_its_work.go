@@ -76,6 +76,7 @@ type gap struct {
 	taint  *corev1.Taint
 	tol    *corev1.Toleration // of the pod, nearly of the taint
 	device corev1.ResourceName
+	like   *v1alpha1.Pool // the pool beside it, alike but for the GPUs that the pod asks for
 }
 
 // gapOf finds it; false where there is none, or more than one.
@@ -166,6 +167,9 @@ func (g *gap) poolsFault(c *check.Case, nodes []*check.NodeFit) bool {
 		content := g.others(c, func(p *corev1.Pod) bool {
 			return had != "" && slices.ContainsFunc(place.NeedsOf(&p.Spec), func(n place.Need) bool { return n.Key == g.need.Key && slices.Contains(n.Values, had) })
 		})
+		if content == 0 && g.otherModel(c, nodes[0].Node) {
+			return true
+		}
 		return near && (asks > 0 || byClass) && content == 0
 	case g.taint != nil:
 		switch place.KindOfTaint(c.Facts, *g.taint) {
@@ -185,6 +189,23 @@ func (g *gap) poolsFault(c *check.Case, nodes []*check.NodeFit) bool {
 	}
 	p := place.PoolNamed(c.Facts, g.group)
 	return p != nil && p.GPUsPerNode() == 0 && string(g.device) == string(gpustack.WholeGPU)
+}
+
+// otherModel says whether the pod names this pool, and asks for GPUs that the nodes of a pool beside it have, which is alike and has
+// as many: nobody writes down a pool together with GPUs that it never had.
+func (g *gap) otherModel(c *check.Case, n *corev1.Node) bool {
+	own := place.PoolNamed(c.Facts, g.group)
+	like := sibling(c, own)
+	named := slices.ContainsFunc(place.NeedsOf(&c.Pod.Spec), func(need place.Need) bool {
+		return slices.Contains(poolLabels, need.Key) && slices.Contains(need.Values, g.group)
+	})
+	if like == nil || !named || !ofDevice(g.need.Key, string(gpustack.WholeGPU)) || like.GPUsPerNode() != own.GPUsPerNode() || n.Labels[g.need.Key] == "" {
+		return false
+	}
+	if slices.ContainsFunc(c.Nodes, func(n *corev1.Node) bool { return isOf(n, like) && g.need.Met(n.Labels) }) {
+		g.like = like
+	}
+	return g.like != nil
 }
 
 // wouldHave says whether the labels of one of the nodes are what the pod asks for.
@@ -225,6 +246,9 @@ func (g *gap) finding(c *check.Case, nodes []*check.NodeFit) check.Finding {
 		Fit: true, Probe: place.NodeProbe(nodes, mend),
 		Message:  fmt.Sprintf("all nodes of pool %s have %s, and the pod, like other work, asks for %s", g.group, g.had, g.asked),
 		Evidence: place.NodesShow(few, func(*corev1.Node) []facts.Evidence { return []facts.Evidence{{Field: g.field, Value: g.had}} }),
+	}
+	if g.like != nil {
+		f.Message = fmt.Sprintf("all nodes of pool %s have %s, and the pod, which names the pool, asks for %s, which pool %s beside it has", g.group, g.had, g.asked, g.like.Name)
 	}
 	p := place.PoolNamed(c.Facts, g.group)
 	if p == nil {
@@ -311,6 +335,13 @@ func sibling(c *check.Case, p *v1alpha1.Pool) *v1alpha1.Pool {
 // patch is the field of the Pool that is wrong, its value, and the operations that mend it.
 func (g *gap) patch(c *check.Case, p *v1alpha1.Pool) (field, value string, ops []edit.Op, text string) {
 	switch {
+	case g.like != nil:
+		var words []string
+		for _, have := range p.Spec.GPUs {
+			words = append(words, fmt.Sprintf("%d %s", have.Count, have.Model))
+		}
+		gpus := c.ForeignNamed("Pool.berth.dev", "", g.like.Name).Object["spec"].(map[string]any)["gpus"]
+		return "spec.gpus", strings.Join(words, ", "), []edit.Op{{Op: "replace", Path: "/spec/gpus", Value: gpus}}, fmt.Sprintf("have spec.gpus of pool %s be as pool %s has it", p.Name, g.like.Name)
 	case g.need != nil:
 		field, value = fmt.Sprintf("spec.labels[%q]", g.need.Key), "absent"
 		if v, ok := p.Spec.Labels[g.need.Key]; ok {
