@@ -185,18 +185,53 @@ func (b *bounds) before(f *check.Finding, name corev1.ResourceName, crosses func
 			}
 		}
 	}
-	if e, ok := hadPods(b.c); ok && !b.c.Edited() {
+	if e, ok := hadPods(b.c, b.c.Owner()); ok && !b.c.Edited() {
 		f.Owner = check.Scheduler
 		f.Message += fmt.Sprintf("; pods of the same template of %s were let in before, so that the LimitRange has changed since", facts.RefTo(b.c.Owner()))
 		f.Evidence = append(f.Evidence, e)
+		return
+	}
+	b.othersBefore(f, name, crosses)
+}
+
+// othersBefore says that other work of the namespace, which asks for as much, had pods: what is new itself shows nothing.
+func (b *bounds) othersBefore(f *check.Finding, name corev1.ResourceName, crosses func(resource.Quantity) bool) {
+	if b.Type != corev1.LimitTypeContainer || b.c.Edited() {
+		return
+	}
+	for _, kind := range []string{"ReplicaSet", "StatefulSet", "Job"} {
+		k := facts.KindOf(groupOfMaker[kind], kind)
+		for _, m := range k.List(&b.c.Objects) {
+			t := facts.TemplateOf(m)
+			if m.GetNamespace() != b.l.Namespace || t == nil || facts.RefTo(b.c.TopOwner(m)) == b.c.Target {
+				continue
+			}
+			asks := slices.ContainsFunc(t.Spec.Containers, func(k corev1.Container) bool {
+				has, ok := k.Resources.Limits[name]
+				if !ok {
+					has, ok = k.Resources.Requests[name]
+				}
+				return ok && crosses(has)
+			})
+			if !asks {
+				continue
+			}
+			if e, ok := hadPods(b.c, m); ok {
+				f.Owner = check.Scheduler
+				f.Message += fmt.Sprintf("; pods of %s, which asks for as much, were let in before, so that the LimitRange has changed since", facts.RefTo(b.c.TopOwner(m)))
+				f.Evidence = append(f.Evidence, e)
+				return
+			}
+		}
 	}
 }
 
-// hadPods shows that pods of the template that the pod is to be made of have been let in: its maker says so of itself, after they are
-// gone.
-func hadPods(c *check.Case) (e facts.Evidence, ok bool) {
-	e.Object = facts.RefTo(c.Owner()).In()
-	switch m := c.Owner().(type) {
+var groupOfMaker = map[string]string{"ReplicaSet": "apps", "StatefulSet": "apps", "Job": "batch"}
+
+// hadPods shows that pods of the maker's template have been let in: it says so of itself, after they are gone.
+func hadPods(c *check.Case, maker facts.Object) (e facts.Evidence, ok bool) {
+	e.Object = facts.RefTo(maker).In()
+	switch m := maker.(type) {
 	case *appsv1.ReplicaSet:
 		d, _ := c.Controller(m).(*appsv1.Deployment)
 		if d == nil {
@@ -218,10 +253,10 @@ func hadPods(c *check.Case) (e facts.Evidence, ok bool) {
 			return e, true
 		}
 	}
-	r := facts.RefTo(c.Owner())
+	r := facts.RefTo(maker)
 	for _, x := range c.EventsNamed(r.Kind, r.Namespace, r.Name) {
-		if x.Reason == "SuccessfulCreate" && strings.Contains(strings.ToLower(x.Message), "pod") && x.InvolvedObject.UID == c.Owner().GetUID() {
-			if _, stateful := c.Owner().(*appsv1.StatefulSet); !stateful { // whose template may have changed since
+		if x.Reason == "SuccessfulCreate" && strings.Contains(strings.ToLower(x.Message), "pod") && x.InvolvedObject.UID == maker.GetUID() {
+			if _, stateful := maker.(*appsv1.StatefulSet); !stateful { // whose template may have changed since
 				return life.Shown(x), true
 			}
 		}
