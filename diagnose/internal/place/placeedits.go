@@ -118,16 +118,29 @@ func WithoutExpression(c *check.Case, term, expr int) edit.Op {
 	return edit.Op{Op: "remove", Path: AffinityPath}
 }
 
-// AsksLess lowers what the pod asks for: what one container asks of each resource. It is false where several
-// containers share a resource, or the pod asks as a whole.
+// AsksLess lowers what the pod asks for: what it asks as a whole, else what one container asks of each resource. It is false where
+// several containers share a resource, or ask for more than the whole would.
 func AsksLess(c *check.Case, to map[string]int64) (edit.Edit, bool) {
-	if c.Pod.Spec.Resources != nil || len(c.Pod.Spec.InitContainers) > 0 {
-		return edit.Edit{}, false
-	}
 	e := edit.Edit{Side: edit.Workload, Cost: edit.CostLess}
 	var texts []string
+	var whole *corev1.ResourceRequirements
 	changed := make(map[int]*corev1.ResourceRequirements)
 	for _, name := range slices.Sorted(maps.Keys(to)) {
+		if was, ok := asWhole(c.Pod, corev1.ResourceName(name)); ok {
+			q := podspec.Quantity(name, to[name])
+			if Written(c).Spec.Resources == nil || to[name] <= 0 || !partsFit(c.Pod, corev1.ResourceName(name), q) {
+				return edit.Edit{}, false
+			}
+			if whole == nil {
+				whole = Written(c).Spec.Resources.DeepCopy()
+			}
+			lower(whole, corev1.ResourceName(name), q)
+			texts = append(texts, fmt.Sprintf("%s of the whole pod from %s to %s", name, &was, &q))
+			continue
+		}
+		if len(c.Pod.Spec.InitContainers) > 0 {
+			return edit.Edit{}, false
+		}
 		who := podspec.Requesters(c.Pod, corev1.ResourceName(name))
 		if len(who) != 1 || to[name] <= 0 || who[0] >= len(Written(c).Spec.Containers) {
 			return edit.Edit{}, false
@@ -142,11 +155,34 @@ func AsksLess(c *check.Case, to map[string]int64) (edit.Edit, bool) {
 		lower(r, corev1.ResourceName(name), q)
 		texts = append(texts, fmt.Sprintf("%s from %s to %s", name, &was, &q))
 	}
+	if whole != nil {
+		e.Ops = append(e.Ops, edit.Op{Op: "replace", Path: "/spec/resources", Value: whole})
+	}
 	for _, i := range slices.Sorted(maps.Keys(changed)) {
 		e.Ops = append(e.Ops, edit.Op{Op: "replace", Path: edit.Pointer("spec", "containers", strconv.Itoa(i), "resources"), Value: changed[i]})
 	}
 	e.Text = "lower the request for " + strings.Join(texts, " and ")
 	return e, true
+}
+
+// asWhole is what the pod requests of the resource for all its containers together; false where it leaves that to them.
+func asWhole(p *corev1.Pod, name corev1.ResourceName) (resource.Quantity, bool) {
+	if p.Spec.Resources == nil {
+		return resource.Quantity{}, false
+	}
+	if q, ok := p.Spec.Resources.Requests[name]; ok {
+		return q, true
+	}
+	q, ok := p.Spec.Resources.Limits[name]
+	return q, ok
+}
+
+// partsFit says whether the containers ask for no more than the whole would: the API server refuses a pod that they outgrow.
+func partsFit(p *corev1.Pod, name corev1.ResourceName, whole resource.Quantity) bool {
+	parts := p.DeepCopy()
+	parts.Spec.Resources, parts.Spec.Overhead = nil, nil
+	sum := podspec.TotalRequests(parts)[name]
+	return sum.Cmp(whole) <= 0
 }
 
 // lower sets the request, and of devices the limit, which is the same.
