@@ -130,10 +130,17 @@ func declaredStartupTaints(f *facts.Facts) (keys []string) {
 	return slices.DeleteFunc(keys, func(key string) bool { return key == "" })
 }
 
-var quarantineWords = regexp.MustCompile(`(?i)quarantin|nvsentinel|unhealthy|(^|[^a-z])(xid|repair|broken|faulty?|degraded|suspect|maintenance|health|failed|failure|sick)([^a-z]|$)`)
+var quarantineWords = regexp.MustCompile(`(?i)quarantin|nvsentinel|unhealthy|(^|[^a-z])(xid|repair|broken|faulty?|degraded|suspect|maint|maintenance|health|failed|failure|sick)([^a-z]|$)`)
 
 // QuarantineTaint goes by words: every health system has its own names.
 func QuarantineTaint(key string) bool { return quarantineWords.MatchString(key) }
+
+var maintenanceWords = regexp.MustCompile(`(?i)maintenance|maint([^a-z]|$)`)
+
+// Maintained says whether the node is closed for work on it that somebody has planned: nothing says that it is unwell.
+func Maintained(n *corev1.Node) bool {
+	return len(ExcludingTaints(n, maintenanceWords.MatchString)) > 0 && Sickness(n) == nil && n.Annotations[SentinelEvent] == ""
+}
 
 // quarantined says whether a system that watches the node's health has closed it.
 func quarantined(n *corev1.Node) bool {

@@ -26,9 +26,15 @@ func nodeQuarantinedFound(c *check.Case) []check.Finding {
 	if len(nodes) == 0 {
 		return nil
 	}
+	why := "because of bad health"
+	advice := ""
+	if gpustack.Maintained(nodes[0].Node) {
+		why, advice = "for maintenance", "Wait until the maintenance is over, or ask who does it how long it lasts; whoever closed the node opens it again."
+	}
 	return []check.Finding{{
-		Fit: true, Probe: place.NodeProbe(nodes, func(n *corev1.Node) { gpustack.ClearState(c.Facts, n); gpustack.Uncordon(n); place.Repaired(c, n) }),
-		Message:  fmt.Sprintf("%s %s closed because of bad health: %s", place.NamesOf(nodes), place.Verb(nodes, "is", "are"), quarantineWordsOf(nodes[0].Node)),
+		Advice: advice,
+		Fit:    true, Probe: place.NodeProbe(nodes, func(n *corev1.Node) { gpustack.ClearState(c.Facts, n); gpustack.Uncordon(n); place.Repaired(c, n) }),
+		Message:  fmt.Sprintf("%s %s closed %s: %s", place.NamesOf(nodes), place.Verb(nodes, "is", "are"), why, quarantineWordsOf(nodes[0].Node)),
 		Evidence: place.NodesShow(nodes, quarantineShown),
 	}}
 }
