@@ -2,7 +2,9 @@ package l2
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -65,6 +67,12 @@ func kubeletRefusedPod(c *check.Case) []check.Finding {
 	case reason == "UnexpectedAdmissionError":
 		f.Message = fmt.Sprintf("the kubelet of node %s refused %s: %s", node, life.Refused(c), wording.Shortened(c.Pod.Status.Message, 160))
 		f.Edits = keepOff(c, bare)
+	case out && outgrows(c.Pod.Status.Message):
+		f.Message = fmt.Sprintf("node %s refused %s: it asks for more %s than the whole node has", node, life.Refused(c), strings.TrimPrefix(reason, "OutOf"))
+		f.Owner, f.Edits, f.Advice = check.User, nil, "Ask for less, or for a larger node."
+		if c.Pod.Annotations[corev1.MirrorPodAnnotationKey] != "" {
+			f.Owner, f.Advice = check.Platform, fmt.Sprintf("Correct the manifest of the static pod on node %s.", node)
+		}
 	case out:
 		f.Message = fmt.Sprintf("node %s refused %s: others had taken its %s. Two schedulers use the node, or a pod went past them", node, life.Refused(c), strings.TrimPrefix(reason, "OutOf"))
 		f.Layer, f.Owner = check.L3, check.Scheduler
@@ -77,6 +85,20 @@ func kubeletRefusedPod(c *check.Case) []check.Finding {
 		f.Layer, f.Owner = check.L3, check.User
 	}
 	return []check.Finding{f}
+}
+
+var roomSaid = regexp.MustCompile(`requested: (\d+), used: \d+, capacity: (\d+)`)
+
+// outgrows says whether a kubelet's words are that the pod would not fit on its node even if it were empty (kubernetes
+// pkg/kubelet/lifecycle/predicate.go, InsufficientResourceError).
+func outgrows(message string) bool {
+	m := roomSaid.FindStringSubmatch(message)
+	if m == nil {
+		return false
+	}
+	asked, errAsked := strconv.ParseInt(m[1], 10, 64)
+	whole, errWhole := strconv.ParseInt(m[2], 10, 64)
+	return errAsked == nil && errWhole == nil && asked > whole
 }
 
 // anew makes a pod that nobody else makes again, for the scheduler to place.
