@@ -98,7 +98,9 @@ func foreignConditions(u *unstructured.Unstructured) []Condition {
 		}
 	}
 	for _, key := range sortedKeys(status) {
-		if word := text(status, key); stateField.MatchString(key) && badWord.MatchString(word) {
+		word := text(status, key)
+		waits := waitWord.MatchString(word) && text(status, "message") != "" // in a word, and says for what
+		if stateField.MatchString(key) && (badWord.MatchString(word) || waits) {
 			out = append(out, Condition{Type: key + " " + word, Status: string(metav1.ConditionTrue), Reason: text(status, "reason"), Message: text(status, "message"), Field: "status." + key})
 		}
 	}
@@ -150,6 +152,9 @@ func sortedKeys(m map[string]any) []string {
 // Kubernetes' API conventions allow both polarities, and nothing in a condition says which one its author chose.
 var badWord = regexp.MustCompile(`(?i)fail|error|degraded|pressure|unavailable|suspend|stall|stuck|terminating|deadlock|unschedulable|unhealthy|nothealthy|notready|evict|conflict|expired|revoked|paused|blocked|reject|denied|invalid|violat|disrupt|deactivat|missing|timedout|timeout|exceeded|misconfig|insufficient|exhaust|refused|unknown|broken|corrupt|readonlyfilesystem|pending|unresolv|notfound|backoff|quarantin|expir|closed`)
 
+// waitWord is a phase or state of what is held back by whoever wrote it: no fault by itself, and the reason why somebody waits.
+var waitWord = regexp.MustCompile(`(?i)^(waiting|held|on-?hold|queued|deferred|delayed|throttled|standby|parked)$`)
+
 // neutral conditions say how far something has come, or what is going on: neither polarity is a fault.
 var neutral = regexp.MustCompile(`(?i)^(complete|completed|succeeded|success|finished|ended|done|reconciling|drifted|consolidatable|drained|idle|empty|issuing|resizing|filesystemresizepending|unused|requeued|preempted|successcriteriamet|restarting|deleting|disruptionallowed|podresizeinprogress|scalinglimited|ableto.*)$`)
 
@@ -159,7 +164,8 @@ func (c Condition) Bad() bool {
 		return false
 	}
 	name := c.Type[strings.LastIndexByte(c.Type, '/')+1:]
-	switch negative := badWord.MatchString(name); c.Status {
+	_, word, _ := strings.Cut(name, " ")
+	switch negative := badWord.MatchString(name) || waitWord.MatchString(word); c.Status {
 	case string(metav1.ConditionTrue):
 		return negative || strings.HasSuffix(strings.ToLower(c.Reason), "nothealthy")
 	case string(metav1.ConditionFalse):

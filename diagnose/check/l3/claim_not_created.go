@@ -59,6 +59,10 @@ func claimUnmade(c *check.Case, claim *corev1.PodResourceClaim, template string)
 	r := life.Denial(c)
 	switch {
 	case r == nil:
+		if said := claimSaid(c); len(said) > 0 { // in words that nobody here knows
+			f.Message = fmt.Sprintf("no claim is made for %s of pod %s from template %s: %s", claim.Name, c.Pod.Name, template, wording.Shortened(wording.OneLine(said[0].Value), 300))
+			f.Advice = "Do what the message says; claims are made again by themselves."
+		}
 	case r.By == life.ByValidation:
 		f.Owner = check.User
 		f.Message = fmt.Sprintf("template %s makes no claim for %s of pod %s, because the API server does not take it: %s", template, claim.Name, c.Pod.Name, wording.Shortened(wording.OneLine(r.Text), 300))

@@ -29,7 +29,7 @@ func controllerSilent(c *check.Case) []check.Finding {
 	m := c.Owner()
 	u, foreign := m.(*unstructured.Unstructured)
 	untouched := foreign && c.Like == 0 && unread(u) && len(c.Children(u)) == 0
-	if c.State != facts.Absent || c.Like < 1 && !untouched || c.Now.Sub(m.GetCreationTimestamp().Time) < facts.SilentAfter || c.Edited() || life.Denial(c) != nil || !c.Sees("events", m.GetNamespace()) {
+	if c.State != facts.Absent || c.Like < 1 && !untouched || c.Now.Sub(m.GetCreationTimestamp().Time) < facts.SilentAfter || c.Edited() || life.Denial(c) != nil || !c.Sees("events", m.GetNamespace()) || !c.Sees("pods", m.GetNamespace()) {
 		return nil
 	}
 	if w, _ := deafWebhook(c); w != nil || foreign && len(c.Children(u)) > 0 {

@@ -32,7 +32,7 @@ func jobSuspended(c *check.Case) []check.Finding {
 		since := ""
 		if j, ok := m.(*batchv1.Job); ok {
 			for _, s := range j.Status.Conditions {
-				if s.Type == batchv1.JobSuspended && s.Status == corev1.ConditionTrue {
+				if s.Type == batchv1.JobSuspended && s.Status == corev1.ConditionTrue && !s.LastTransitionTime.IsZero() {
 					since = fmt.Sprintf(" since %s", s.LastTransitionTime.UTC().Format("2006-01-02 15:04 MST"))
 				}
 			}

@@ -2,9 +2,11 @@ package l3
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
@@ -71,6 +73,11 @@ func silence(c *check.Case, spoke time.Time) bool {
 func spokenOf(c *check.Case) bool {
 	for _, s := range c.Pod.Status.Conditions {
 		if s.Type == corev1.PodScheduled {
+			return true
+		}
+	}
+	for _, g := range []*unstructured.Unstructured{queue.VolcanoGroup(c), queue.KaiGroup(c)} { // whose conditions are their schedulers' words
+		if g != nil && slices.ContainsFunc(facts.ConditionsOf(g), func(k facts.Condition) bool { return !k.Since.Before(c.Pod.CreationTimestamp.Time) }) {
 			return true
 		}
 	}

@@ -198,6 +198,9 @@ func SchedulerRefusal(c *check.Case) string {
 
 // Unexplained is what can be said where nothing explains the wait.
 func Unexplained(c *check.Case) string {
+	if c.State == facts.Absent && !c.Sees("pods", c.Pod.Namespace) {
+		return fmt.Sprintf("the pods of %s cannot be seen, and what can be seen does not say why it does not run", facts.RefTo(c.Owner()))
+	}
 	if c.State == facts.Absent {
 		return fmt.Sprintf("%s has not made its pods since %s, and nothing says why", facts.RefTo(c.Owner()), wording.Minutes(c.Age()))
 	}
