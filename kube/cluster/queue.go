@@ -94,8 +94,12 @@ func (t *tenancy) usageChanged() {
 func (f *Feed) SetQueue(q *v1alpha1.BerthQueue) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	known := f.tenancy.queues[q.Name]
+	takes := known != nil && known.said != nil // the name of a dialect's
 	f.setQueue(q, nil, nil)
-	f.tellNamesakes()
+	if takes {
+		f.tellNamesakes()
+	}
 }
 
 // setQueue takes in a queue, which an object of a dialect says, or nil.
