@@ -62,6 +62,7 @@ var hostile = map[string][]string{
 	"gpu-fraction":                {"0.1"},
 	"gpu-memory":                  {"1000"},
 	"gpu-fraction-num-devices":    {"1", "2"},
+	"gpu-fraction-container-name": {"main", "nobody"},
 	"nvidia.com/use-gputype":      {"B200", "nonsense"},
 
 	"batch.kubernetes.io/job-completion-index": {"0", "1000"},

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"strconv"
@@ -35,6 +36,9 @@ func (m *maker) volcanoJob(w *Workload, u *unstructured.Unstructured) error {
 		PriorityClassName string         `json:"priorityClassName"`
 		NetworkTopology   map[string]any `json:"networkTopology"`
 		Tasks             []volcanoTask  `json:"tasks"`
+	}
+	if _, ok := u.Object["spec"].(map[string]any); !ok {
+		return errors.New("spec is no object")
 	}
 	if err := decode(u.Object["spec"], &spec); err != nil {
 		return fmt.Errorf("spec: %w", err)
