@@ -43,7 +43,7 @@ func (m *maker) volcanoJob(w *Workload, u *unstructured.Unstructured) error {
 	if err := decode(u.Object["spec"], &spec); err != nil {
 		return fmt.Errorf("spec: %w", err)
 	}
-	var all, first, least int32
+	var first, least int32
 	tasks := make(map[string]any)
 	for i := range spec.Tasks {
 		t := &spec.Tasks[i]
@@ -51,7 +51,7 @@ func (m *maker) volcanoJob(w *Workload, u *unstructured.Unstructured) error {
 		if t.MinAvailable == nil {
 			t.MinAvailable = &t.Replicas
 		}
-		if all, least = all+t.Replicas, least+*t.MinAvailable; len(t.DependsOn.Name) == 0 {
+		if least += *t.MinAvailable; len(t.DependsOn.Name) == 0 {
 			first += t.Replicas
 			tasks[t.Name] = int64(*t.MinAvailable)
 		}

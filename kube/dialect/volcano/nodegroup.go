@@ -14,9 +14,6 @@ import (
 // nodeGroupKey is the label with a node's group.
 const nodeGroupKey = "volcano.sh/nodegroup-name"
 
-// limitsKey is the annotation with what a queue may have of each group.
-const limitsKey = "volcano.sh/nodegroup-resource-limits"
-
 type affinity struct {
 	For     groups `json:"nodeGroupAffinity"`
 	Against groups `json:"nodeGroupAntiAffinity"`
