@@ -41,10 +41,11 @@ func poolUnlikeItsWork(c *check.Case) []check.Finding {
 		}
 	}
 	var out []check.Finding
+	needs := place.NeedsOf(&c.Pod.Spec)
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
 		nodes := groups[name]
-		g, ok := gapOf(c, nodes[0])
-		if !ok || slices.ContainsFunc(nodes[1:], func(n *check.NodeFit) bool { o, ok := gapOf(c, n); return !ok || o.had != g.had }) {
+		g, ok := gapOf(c, nodes[0], needs)
+		if !ok || slices.ContainsFunc(nodes[1:], func(n *check.NodeFit) bool { o, ok := gapOf(c, n, needs); return !ok || o.had != g.had }) {
 			continue
 		}
 		g.group = name
@@ -80,13 +81,12 @@ type gap struct {
 }
 
 // gapOf finds it; false where there is none, or more than one.
-func gapOf(c *check.Case, n *check.NodeFit) (gap, bool) {
+func gapOf(c *check.Case, n *check.NodeFit, needs []place.Need) (gap, bool) {
 	if len(n.ExcludedBy) > 0 || n.Spec.Unschedulable || slices.ContainsFunc(n.Removed, func(r why.Clause) bool {
 		return r.Kind != why.BySelector && r.Kind != why.ByAffinity && r.Kind != why.ByTaint
 	}) {
 		return gap{}, false
 	}
-	needs := place.NeedsOf(&c.Pod.Spec)
 	unmet := slices.DeleteFunc(slices.Clone(needs), func(need place.Need) bool { return need.Met(n.Labels) })
 	taints := n.Untolerated()
 	switch {
