@@ -3,16 +3,21 @@ package podspec
 import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/ptr"
 )
 
 // Rollout is how many pods a Deployment may have above its replicas while it replaces them, and how many below. Of a share, whole pods
 // only: the default of 25 % is one above, and none below, of up to three. Where neither may be, Kubernetes lets one go.
 func Rollout(d *appsv1.Deployment) (up, down int) {
-	replicas := int(ptr.Deref(d.Spec.Replicas, 1))
+	replicas := 1
+	if d.Spec.Replicas != nil {
+		replicas = int(*d.Spec.Replicas)
+	}
 	share, surge := intstr.FromString("25%"), intstr.FromString("25%")
-	if u := d.Spec.Strategy.RollingUpdate; u != nil {
-		share, surge = ptr.Deref(u.MaxUnavailable, share), ptr.Deref(u.MaxSurge, surge)
+	if u := d.Spec.Strategy.RollingUpdate; u != nil && u.MaxUnavailable != nil {
+		share = *u.MaxUnavailable
+	}
+	if u := d.Spec.Strategy.RollingUpdate; u != nil && u.MaxSurge != nil {
+		surge = *u.MaxSurge
 	}
 	down, err := intstr.GetScaledValueFromIntOrPercent(&share, replicas, false)
 	up, errUp := intstr.GetScaledValueFromIntOrPercent(&surge, replicas, true)
