@@ -126,6 +126,9 @@ func TestMadeByOthers(t *testing.T) {
 	vcjob := func(spec, cpu string) string {
 		return `{apiVersion: batch.volcano.sh/v1alpha1, kind: Job, metadata: {name: train}, spec: {` + spec + ` tasks: [{name: a, replicas: 2, template: ` + strings.Replace(template, "CPU", cpu, 1) + `}]}}`
 	}
+	cron := func(job string) string {
+		return strings.Replace(strings.Replace(job, "kind: Job", "kind: CronJob", 1), "spec: {", "spec: {jobTemplate: {spec: {", 1) + "}}"
+	}
 	ray := `{apiVersion: ray.io/v1, kind: RayCluster, metadata: {name: train, labels: {LABELS}}, spec: {headGroupSpec: {template: ` + strings.Replace(template, "CPU", "1", 1) + `}}}`
 	const queue = "\n---\n{apiVersion: scheduling.volcano.sh/v1beta1, kind: Queue, metadata: {name: team}, spec: {capability: {cpu: 3}}}"
 	for name, c := range map[string]struct {
@@ -136,6 +139,8 @@ func TestMadeByOthers(t *testing.T) {
 		"a Job of Volcano":                {"volcano", vcjob("queue: team,", "1") + queue, Starts, "queue team"},
 		"whose queue is missing":          {"volcano", vcjob("queue: nobody,", "1"), Never, "queue nobody does not exist"},
 		"more than its queue may have":    {"volcano", vcjob("queue: team,", "2") + queue, Never, "queue team"},
+		"a CronJob of Volcano":            {"volcano", cron(vcjob("queue: team,", "1")) + queue, Starts, "queue team"},
+		"whose Jobs' queue is missing":    {"volcano", cron(vcjob("queue: nobody,", "1")), Never, "queue nobody does not exist"},
 		"a RayCluster in a queue of KAI":  {"kai", strings.Replace(ray, "LABELS", "kai.scheduler/queue: nobody", 1), Never, "queue nobody does not exist"},
 		"a RayCluster in a LocalQueue":    {"kueue", strings.Replace(ray, "LABELS", "kueue.x-k8s.io/queue-name: nobody", 1), Never, "LocalQueue nobody doesn't exist"},
 		"a RayCluster of the default one": {"kai", strings.Replace(ray, "LABELS", "", 1), Starts, ""},

@@ -27,8 +27,9 @@ type volcanoTask struct {
 }
 
 // volcanoJob makes the pods of a Job of Volcano, and the PodGroup that its controller makes for them, with the defaults of its webhook
-// (volcano v1.15, pkg/webhooks/admission/jobs/mutate and pkg/controllers/job).
-func (m *maker) volcanoJob(w *Workload, u *unstructured.Unstructured) error {
+// (volcano v1.15, pkg/webhooks/admission/jobs/mutate and pkg/controllers/job). above is the object that was given, at whose path the Job's
+// spec is: the Job itself, or the CronJob that makes it.
+func (m *maker) volcanoJob(w *Workload, above, u *unstructured.Unstructured, at string) error {
 	var spec struct {
 		SchedulerName     string         `json:"schedulerName"`
 		Queue             string         `json:"queue"`
@@ -56,10 +57,10 @@ func (m *maker) volcanoJob(w *Workload, u *unstructured.Unstructured) error {
 			tasks[t.Name] = int64(*t.MinAvailable)
 		}
 		n := int(t.Replicas)
-		if suspended(u) {
+		if suspended(above) {
 			n = 0
 		}
-		m.volcanoPods(w, u, t, i, n, cmp.Or(spec.SchedulerName, volcanoScheduler))
+		w.add(m.volcanoPods(above, u, t, fmt.Sprintf("%s/tasks/%d/template", at, i), n, cmp.Or(spec.SchedulerName, volcanoScheduler)))
 	}
 	member := cmp.Or(spec.MinAvailable, least)
 	group := map[string]any{"queue": cmp.Or(spec.Queue, "default")}
@@ -86,8 +87,20 @@ func (m *maker) volcanoJob(w *Workload, u *unstructured.Unstructured) error {
 	return nil
 }
 
-// volcanoPods adds the pods of the i-th task.
-func (m *maker) volcanoPods(w *Workload, u *unstructured.Unstructured, task *volcanoTask, i, n int, scheduler string) {
+// volcanoCronJob is what the next Job of a CronJob of Volcano makes (volcano v1.15, pkg/controllers/cronjob).
+func (m *maker) volcanoCronJob(w *Workload, u *unstructured.Unstructured) error {
+	template, ok, err := unstructured.NestedMap(u.Object, "spec", "jobTemplate")
+	if err != nil || !ok {
+		return errors.New("spec.jobTemplate is no object")
+	}
+	job := &unstructured.Unstructured{Object: template}
+	job.SetNamespace(u.GetNamespace())
+	job.SetName(u.GetName() + "-next")
+	return m.volcanoJob(w, u, job, "/spec/jobTemplate/spec")
+}
+
+// volcanoPods makes the pods of a task.
+func (m *maker) volcanoPods(above, u *unstructured.Unstructured, task *volcanoTask, template string, n int, scheduler string) Part {
 	t := task.Template.DeepCopy()
 	t.Spec.SchedulerName = cmp.Or(t.Spec.SchedulerName, scheduler)
 	if t.Labels == nil {
@@ -103,7 +116,7 @@ func (m *maker) volcanoPods(w *Workload, u *unstructured.Unstructured, task *vol
 	t.Annotations["scheduling.volcano.sh/group-name"] = u.GetName()
 	t.Annotations["volcano.sh/task-spec"] = task.Name
 	called := u.GetName() + "-" + strings.ToLower(task.Name)
-	w.add(m.replicaSet(task.Name, u, called, fmt.Sprintf("/spec/tasks/%d/template", i), t, n))
+	return m.replicaSet(task.Name, above, called, template, t, n)
 }
 
 // volcanoKeys are the keys of Volcano's own.

@@ -118,7 +118,9 @@ func Of(object map[string]any, o Options) (*Workload, facts.Object, error) {
 		if t.GetKind() == "JobSet" && t.GroupVersionKind().Group == "jobset.x-k8s.io" {
 			err = m.jobSet(w, t)
 		} else if t.GetKind() == "Job" && t.GroupVersionKind().Group == "batch.volcano.sh" && o.Volcano {
-			err = m.volcanoJob(w, t)
+			err = m.volcanoJob(w, t, t, "/spec")
+		} else if t.GetKind() == "CronJob" && t.GroupVersionKind().Group == "batch.volcano.sh" && o.Volcano {
+			err = m.volcanoCronJob(w, t)
 		} else {
 			err = m.generic(w, t)
 		}
