@@ -133,7 +133,7 @@ func TestAlternativesAsCountedByHand(t *testing.T) {
 			t.Fatalf("on %s with rank %d, not %d", at, ranked(free[at], lists), best)
 		}
 	})
-	if differ == 0 {
+	if differ == 0 && !testing.Short() { // which draws few
 		t.Error("no pod has a choice: it says nothing")
 	}
 }
