@@ -138,3 +138,37 @@ func TestFlavorsEqualBruteForce(t *testing.T) {
 		}
 	})
 }
+
+// What others bound of a gang keeps nobody waiting: a member that runs on nodes of no flavor, and for which there is none, and members that
+// run in two.
+func TestFlavorsOfMembersThatOthersBound(t *testing.T) {
+	node := func(name, kind string) engine.Node {
+		return engine.Node{Name: name, Version: 1, Labels: map[string]string{"type": kind}, Allocatable: engine.Resources{{Resource: engine.CPU, Value: 4000}, {Resource: gpu, Value: 2}, {Resource: engine.Pods, Value: 9}}}
+	}
+	member := func(i int, node string, gpus int64) engine.Pod {
+		return engine.Pod{Key: fmt.Sprint("gang-", i), Version: 1, UID: "u", Gang: "gang", Rank: i, Owner: "job", Node: node, Spec: engine.Spec{Requests: engine.Resources{{Resource: engine.CPU, Value: 1000 * gpus}, {Resource: gpu, Value: gpus}}}}
+	}
+	spot, reserved := engine.Flavor{Name: "spot", Labels: map[string]string{"type": "spot"}}, engine.Flavor{Name: "reserved", Labels: map[string]string{"type": "reserved"}}
+	for _, c := range []struct {
+		name    string
+		flavors []engine.FlavorGroup
+		pods    []engine.Pod
+		want    string
+	}{
+		{"no node is of both flavors", []engine.FlavorGroup{{Resources: []string{engine.CPU}, Flavors: []engine.Flavor{spot}}, {Resources: []string{gpu}, Flavors: []engine.Flavor{reserved}}},
+			[]engine.Pod{member(0, "", 0), member(1, "plain", 1)}, "any"},
+		{"the first flavor is used up", []engine.FlavorGroup{{Resources: []string{gpu}, Flavors: []engine.Flavor{spot, reserved}}},
+			[]engine.Pod{member(0, "", 1), member(1, "reserved", 1), member(2, "spot", 1), member(3, "spot", 1)}, "reserved"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := engine.Load(engine.Snapshot{
+				Version: engine.SnapshotVersion, Nodes: []engine.Node{node("plain", ""), node("reserved", "reserved"), node("spot", "spot")}, Pods: c.pods,
+				Gangs: []engine.Gang{{Key: "gang", Version: 1, Queue: "q"}}, Queues: []engine.Queue{{Name: "q", Version: 1, Flavors: c.flavors}},
+			}, engine.Config{})
+			plan := s.Plan(noon)
+			if len(plan.Starts) != 1 || c.want != "any" && plan.Starts[0].Placements[0].Node != c.want {
+				t.Errorf("starts %+v, waits %+v; want it on %s", plan.Starts, plan.Waiting, c.want)
+			}
+		})
+	}
+}

@@ -162,7 +162,7 @@ func (c *Choice) Dims() (out []int) {
 // mostChoices bounds what is tried for one gang: the first in order.
 const mostChoices = 64
 
-// Choices lists the flavors that the gang may get, in the order in which they are tried: of its members that request the same those
+// Choices lists the flavors that the gang may get, in the order in which they are tried: of its members that wait and request the same those
 // that their node selectors and affinities leave them, or the ones that some of them have already. It is one nil where flavors do not
 // matter to it, and empty where no flavor is for it.
 func (m *Model) Choices(g *Gang) []*Choice {
@@ -173,8 +173,9 @@ func (m *Model) Choices(g *Gang) []*Choice {
 	var sets []choiceSet
 	var options [][]*pick
 	for _, p := range g.All() {
+		// Who runs has its nodes, whether or not they are of a flavor.
 		//mutate: flavor-set-by-request
-		if p.Leaving() || p.Foreign || slices.ContainsFunc(sets, func(s choiceSet) bool { return p.requestsLike(s.like) }) {
+		if p.Host != nil || p.Leaving() || p.Foreign || slices.ContainsFunc(sets, func(s choiceSet) bool { return p.requestsLike(s.like) }) {
 			continue
 		}
 		list, covered := m.picks(q, g, p)
@@ -255,23 +256,29 @@ func clash(a, b map[string]string) bool {
 	return false
 }
 
-// openTo lists the flavors of the group that members like the pod may get: the one that they have, else those that contradict
-// nothing that they ask of labels.
+// openTo lists the flavors of the group that members like the pod may get: those that some of them have, which is one unless others
+// bound them, else those that contradict nothing that they ask of labels.
 func openTo(group *flavorGroup, g *Gang, like *Pod) (out []int) {
-	shut := make([]bool, len(group.Flavors))
+	shut, has := make([]bool, len(group.Flavors)), make([]bool, len(group.Flavors))
 	for _, p := range g.All() {
 		if p.Leaving() || p.Foreign || !p.requestsLike(like) {
 			continue
 		}
-		//mutate: flavor-of-those-that-run
 		if p.Host != nil && p.Host.Spec != nil {
 			if at := group.Of(p.Host.Spec.Labels); at >= 0 {
-				return []int{at}
+				has[at] = true
 			}
 		}
 		for i := range shut {
 			//mutate: flavor-contradicts
 			shut[i] = shut[i] || p.Host == nil && contradicts(&p.Spec, group.Flavors[i].Labels)
+		}
+	}
+	//mutate: flavor-of-those-that-run -> false
+	if slices.Contains(has, true) {
+		shut = has
+		for i := range shut {
+			shut[i] = !shut[i]
 		}
 	}
 	for i := range shut {

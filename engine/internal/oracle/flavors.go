@@ -28,7 +28,7 @@ func has(labels, all map[string]string) bool {
 }
 
 // mixture names what is wrong with the flavors that members of the gang get by what is being tried; "": nothing. Members that request
-// the same get the same, and each gets one of every resource that counts in flavors.
+// the same get the same, and each gets one of every resource that counts in flavors. Where some run, others get one that these have.
 func (w *world) mixture(g engine.Gang) string {
 	members := w.members(g, g.Group)
 	for _, p := range w.fresh(members) {
@@ -36,15 +36,19 @@ func (w *world) mixture(g engine.Gang) string {
 			if a.Value <= 0 || !w.flavors(g.Queue, a.Resource) {
 				continue
 			}
-			mine := w.flavorOf(g.Queue, a.Resource, w.node[w.at[p.Key].node])
+			of := func(o engine.Pod) string { return w.flavorOf(g.Queue, a.Resource, w.node[w.at[o.Key].node]) }
+			mine := of(p)
 			if mine == "" {
 				return fmt.Sprintf("flavors: %s has none of %s", p.Key, a.Resource)
 			}
-			for _, o := range w.up(members) {
-				theirs := w.flavorOf(g.Queue, a.Resource, w.node[w.at[o.Key].node])
-				if slices.Equal(o.Requests, p.Requests) && theirs != "" && theirs != mine && w.flavors(g.Queue, a.Resource) {
-					return fmt.Sprintf("flavors: %s has %s of %s, and %s has %s", p.Key, mine, a.Resource, o.Key, theirs)
-				}
+			alike := filter(w.up(members), func(o engine.Pod) bool { return slices.Equal(o.Requests, p.Requests) && of(o) != "" })
+			ran := filter(alike, func(o engine.Pod) bool { return w.was[o.Key].node != "" })
+			other := func(o engine.Pod) bool { return of(o) != mine }
+			if i := slices.IndexFunc(alike, func(o engine.Pod) bool { return w.was[o.Key].node == "" && other(o) }); i >= 0 {
+				return fmt.Sprintf("flavors: %s has %s of %s, and %s has %s", p.Key, mine, a.Resource, alike[i].Key, of(alike[i]))
+			}
+			if len(ran) > 0 && len(filter(ran, other)) == len(ran) {
+				return fmt.Sprintf("flavors: %s has %s of %s, and %s runs in %s", p.Key, mine, a.Resource, ran[0].Key, of(ran[0]))
 			}
 		}
 	}
