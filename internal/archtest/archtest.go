@@ -50,7 +50,7 @@ var Rules = map[string]Rule{
 	}},
 	"engine/internal/dismiss": {Ring: Pure, Imports: []string{
 		"engine/internal/api", "engine/internal/calendar", "engine/internal/cluster", "engine/internal/draft", "engine/internal/index", "engine/internal/preempt",
-	}},
+	}, Tests: []string{"engine/internal/place"}},
 	"engine/internal/mix": {Ring: Pure, Imports: []string{"engine/internal/api", "engine/internal/cluster"}},
 	"engine/internal/calendar": {Ring: Pure, Imports: []string{
 		"engine/why", "engine/internal/api", "engine/internal/cluster", "engine/internal/draft", "engine/internal/index", "engine/internal/quantity",
