@@ -47,7 +47,7 @@ var Rules = map[string]Rule{
 	"engine/internal/api": {Ring: Pure, Imports: []string{"engine/why", "engine/internal/fit"}},
 	"engine/internal/attempt": {Ring: Pure, Imports: []string{
 		"engine/why", "engine/internal/api", "engine/internal/calendar", "engine/internal/cluster", "engine/internal/draft", "engine/internal/index", "engine/internal/order", "engine/internal/place", "engine/internal/quantity", "engine/internal/quota",
-	}},
+	}, Tests: []string{"engine/internal/preempt"}},
 	"engine/internal/dismiss": {Ring: Pure, Imports: []string{
 		"engine/internal/api", "engine/internal/calendar", "engine/internal/cluster", "engine/internal/draft", "engine/internal/index", "engine/internal/preempt",
 	}, Tests: []string{"engine/internal/place"}},
