@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/berth-dev/berth/engine"
 )
@@ -68,7 +69,7 @@ func (w *world) narrowed(p engine.Pod, flavors []string) (engine.Pod, bool) {
 	known := 0
 	for _, g := range q.Flavors {
 		at := slices.IndexFunc(g.Flavors, func(f engine.Flavor) bool { return slices.Contains(flavors, f.Name) })
-		if !some(p.Requests, func(a engine.Amount) bool { return a.Value > 0 && slices.Contains(g.Resources, a.Resource) }) {
+		if !some(w.countsIn(p), func(resource string) bool { return slices.Contains(g.Resources, resource) }) {
 			continue
 		}
 		if at < 0 {
@@ -83,13 +84,28 @@ func (w *world) narrowed(p engine.Pod, flavors []string) (engine.Pod, bool) {
 // given is the pod as it is on the node: it asks for the flavors besides in which it counts there. A spread is over the nodes of these.
 func (w *world) given(p engine.Pod, n engine.Node) engine.Pod {
 	var flavors []string
-	for _, a := range p.Requests {
-		if f := w.flavorOf(w.gang[p.Gang].Queue, a.Resource, n); a.Value > 0 && f != "" && !slices.Contains(flavors, f) {
+	for _, resource := range w.countsIn(p) {
+		if f := w.flavorOf(w.gang[p.Gang].Queue, resource, n); f != "" && !slices.Contains(flavors, f) {
 			flavors = append(flavors, f)
 		}
 	}
 	p, _ = w.narrowed(p, flavors)
 	return p
+}
+
+// countsIn are the resources that the pod counts in: what it requests, and GPUs for parts, instances and claims of them.
+func (w *world) countsIn(p engine.Pod) (out []string) {
+	ofGPU := p.Part != nil || p.Claimed > 0
+	for _, a := range p.Requests {
+		if a.Value > 0 {
+			out = append(out, a.Resource)
+			ofGPU = ofGPU || strings.HasPrefix(a.Resource, "nvidia.com/mig-")
+		}
+	}
+	if ofGPU {
+		out = append(out, w.gpu)
+	}
+	return out
 }
 
 // onlyOn is the pod that asks for nodes of the i-th flavor of the group.
