@@ -197,7 +197,10 @@ func (m *Model) regroup(n *Node, old, got *api.Node) {
 	}
 	if got != nil {
 		t.add(n)
+		return
 	}
+	//mutate: index-room-of-lost-node
+	m.touched(n) // its pods are in no domain any more
 }
 
 func (t *topology) sameDomains(a, b map[string]string) bool {
