@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"math/rand/v2"
-	"slices"
 
 	"github.com/berth-dev/berth/engine"
 )
@@ -95,16 +94,19 @@ func (w *soakWorld) inFlavor(queue, node, resource string, v int64, visit func(s
 	}
 }
 
-// alikeFor says whether two nodes are of the same flavors for the pod: it may only be on those, and so spreads over no others.
-func (w *soakWorld) alikeFor(p *soakPod, one, other string) bool {
+// alikeFor says whether the other node is of the flavors that the pod has on this one: it may only be on those, and so spreads over no
+// others. What counts by flavor is what it is billed here; another node may not even have what it asks for.
+func (w *soakWorld) alikeFor(p *soakPod, here, other string) bool {
 	queue, _ := p.queueOf()
-	of := func(node string) (out []string) {
-		w.bill(p, node, func(resource string, v int64) {
-			if _, flavor, ok := engine.FlavorOf(resource); ok && v > 0 {
-				out = append(out, flavor)
-			}
-		})
-		return out
-	}
-	return len(w.queues[queue].Flavors) == 0 || slices.Equal(of(one), of(other))
+	alike := true
+	w.bill(p, here, func(name string, v int64) {
+		resource, flavor, ok := engine.FlavorOf(name)
+		if !ok || v == 0 {
+			return
+		}
+		there := ""
+		w.inFlavor(queue, other, resource, v, func(name string, _ int64) { _, there, _ = engine.FlavorOf(name) })
+		alike = alike && there == flavor
+	})
+	return alike
 }
