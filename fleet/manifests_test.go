@@ -83,6 +83,9 @@ func TestGPUStackManifests(t *testing.T) {
 		if diff := cmp.Diff([]corev1.Toleration{{Operator: corev1.TolerationOpExists}}, spec.Tolerations); diff != "" {
 			t.Errorf("%s does not tolerate a pool's own taint: %s", set.Name, diff)
 		}
+		if set.Spec.Template.Annotations[v1alpha1.KeyUser] == "" {
+			t.Errorf("%s does not say whose its pods are: the API server would write it into each of them", set.Name)
+		}
 		pod := &corev1.Pod{ObjectMeta: set.Spec.Template.ObjectMeta, Spec: spec}
 		p, ok := device.StackPodOf(pod)
 		if !ok {
