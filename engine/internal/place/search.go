@@ -12,6 +12,11 @@ import (
 // Search looks for places for a gang of unlike members, or with subgroups, depth first: domain by domain down
 // the tree of groups, then pod by pod. The first descent is greedy, taking the best node for each pod; if it
 // fails, all nodes are tried. Within its budget it is complete.
+//
+// It is written in continuations: each step is given what comes next as a function, places its pod, and calls it. If what comes
+// next fails, the step takes its pod back and tries another place. So a choice that was made for one group can still be taken
+// back when a later group finds no room, across all levels of the tree, and the call stack is the only state.
+// Each pod that is put on a node is a step, and the budget is in steps and not in time: the same state gives the same answer.
 type Search struct {
 	s      *Placer
 	G      *cluster.Gang
@@ -52,6 +57,8 @@ func (p *Placer) NewSearch(g *cluster.Gang, k Kin, budget int, l Limits) *Search
 
 // Minimum places the gang's minimum, and says whether it could: greedily or, where that fails, by trying all.
 func (x *Search) Minimum() bool {
+	// The greedy descent looks at one node for each pod and costs one step for each. It succeeds wherever the cluster is not
+	// nearly full. The second descent begins anew with the same budget of steps, less what the first has used.
 	x.findRules()
 	ok := x.branch(x.G.Tree, index.Scope{}, x.done)
 	if !ok && !x.spent {
@@ -63,6 +70,8 @@ func (x *Search) Minimum() bool {
 
 // Failure says why nothing was found.
 func (x *Search) Failure() why.Gate {
+	// That nothing was found proves something only if everything was tried. A search that ended early, or left choices out, says
+	// so and blames nobody.
 	gate := why.Gate{Cause: why.SearchBudget, Need: int64(x.Steps), Certificate: -1}
 	if x.spent || x.cut {
 		return gate
@@ -74,6 +83,7 @@ func (x *Search) Failure() why.Gate {
 	case x.G.Tree.Required():
 		gate.Cause = why.TopologyFragmented
 	}
+	// There were places, and the queue could not afford them: that is the reason, and not how nodes are laid out.
 	if len(x.Quota) > 0 {
 		return x.Quota[0]
 	}
@@ -97,6 +107,7 @@ func (x *Search) done() bool {
 // affords says whether the queue can afford the pods, which have been placed.
 func (x *Search) affords(pods []*cluster.Pod) bool {
 	gates := x.Afford(pods)
+	// The first refusal is kept: it is of the best place, by the order in which places are tried.
 	if len(x.Quota) == 0 {
 		x.Quota = gates
 	}
@@ -105,6 +116,7 @@ func (x *Search) affords(pods []*cluster.Pod) bool {
 
 // branch gives the branch its minimum within the scope, and goes on.
 func (x *Search) branch(b *cluster.Branch, sc index.Scope, next func() bool) bool {
+	// The scope narrows on the way down the tree: what a group requires holds for all groups in it.
 	for _, sub := range x.scopes(b, sc) {
 		inside := func() bool { return x.pods(b, 0, b.Min()-b.Allocated, sub, next) }
 		if len(b.Children) > 0 {
@@ -132,9 +144,12 @@ func (x *Search) children(b *cluster.Branch, i, need int, sc index.Scope, next f
 		return func() bool { return x.children(b, i+1, need, sc, next) }
 	}
 	c := b.Children[i]
+	// A group that runs already needs nothing. One whose pods are not all there cannot start, and does not count for the minimum
+	// of groups around it.
 	if c.Satisfied() || !c.Complete() {
 		return rest(need)()
 	}
+	// With this group, or without it where others may do: of a gang that needs two of three groups any two are tried.
 	return x.branch(c, sc, rest(need-1)) || !x.spent && rest(need)()
 }
 
@@ -142,6 +157,8 @@ func (x *Search) children(b *cluster.Branch, i, need int, sc index.Scope, next f
 // some do; of a preferred level, domains first that could hold it.
 func (x *Search) scopes(b *cluster.Branch, sc index.Scope) []index.Scope {
 	s, l := x.s, b.Group.Layout
+	// The first waiting member stands for the branch when domains are sorted. For unlike members that is a guess about the best
+	// order, and every domain is tried in the end; only a required level excludes any.
 	c := x.lead(b)
 	if c == nil {
 		return []index.Scope{sc}
@@ -158,6 +175,8 @@ func (x *Search) scopes(b *cluster.Branch, sc index.Scope) []index.Scope {
 		}
 		return x.tightFirst(parts, b.Need())
 	}
+	// A wish orders the domains of the greedy descent, with the whole scope behind them. The second descent passes it over: it is
+	// there to find any place at all.
 	if l.Preferred != "" && x.greedy && len(b.RunningPods()) == 0 {
 		parts := s.ix.Parts(c, sc, s.m.Level(l.Preferred))
 		parts = slices.DeleteFunc(parts, func(p index.Part) bool { return p.Fits < int64(b.Need()) })
@@ -169,6 +188,8 @@ func (x *Search) scopes(b *cluster.Branch, sc index.Scope) []index.Scope {
 // tightFirst orders parts that could hold need by how little they have to spare, then the others.
 func (x *Search) tightFirst(parts []index.Part, need int) []index.Scope {
 	slices.SortStableFunc(parts, func(a, b index.Part) int {
+		// Fits counts pods like the lead. A domain that cannot hold so many of those may still hold the group, if its other
+		// members are smaller: such domains are tried last and not left out.
 		if fa, fb := a.Fits >= int64(need), b.Fits >= int64(need); fa != fb {
 			return cluster.Before(fa)
 		}
@@ -202,14 +223,17 @@ func (x *Search) pods(b *cluster.Branch, i, need int, sc index.Scope, next func(
 	if need <= 0 {
 		return next()
 	}
+	// Too few pods are left to reach the minimum, whatever is done with this one.
 	if len(b.Pods)-i < need {
 		return false
 	}
+	// Where affinity lets one pod open a node for another, the first by rank may have no node until the second has one.
 	if x.opened && b.Group.Layout.Segment == 0 {
 		return x.podsInAnyOrder(b, need, sc, next)
 	}
 	p := b.Pods[i]
 	c := x.Kin.Class(p)
+	// The inner call has sc, the scope of the group, and not sub: only members of the same segment share one.
 	for _, sub := range x.segment(b, i, c, sc) {
 		for _, n := range x.nodes(b, i, c, sub) {
 			if x.on(p, n, c, func() bool { return x.pods(b, i+1, need-1, sc, next) }) {
@@ -223,6 +247,7 @@ func (x *Search) pods(b *cluster.Branch, i, need int, sc index.Scope, next func(
 	if b.Group.Layout.Segment > 0 {
 		return false // segments are counted by rank: the minimum is its first members
 	}
+	// Without this pod: a gang of at least three of five may start with any three.
 	return x.pods(b, i+1, need, sc, next)
 }
 
@@ -251,6 +276,7 @@ func (x *Search) podsInAnyOrder(b *cluster.Branch, need int, sc index.Scope, nex
 	if need <= 0 {
 		return next()
 	}
+	// Of pods of one class it does not matter which is first, so each class is tried once at each depth.
 	tried := make(map[*index.Class]bool)
 	for i, p := range b.Pods {
 		if p.Host != nil {
@@ -278,6 +304,9 @@ func (x *Search) on(p *cluster.Pod, n *cluster.Node, c *index.Class, next func()
 	if x.greedy {
 		return x.try(p, n, index.ChooseDevices(c, n), next)
 	}
+	// Which GPUs a pod gets decides what is left for the next one: by NVLink clique, NUMA node or slots of an instance. The
+	// greedy descent takes the best choice; here every choice that leaves something else is tried, up to a limit that the failure
+	// then mentions.
 	ways, all := index.WaysOfDevices(c, n)
 	x.cut = x.cut || !all
 	for _, devices := range ways {
@@ -298,6 +327,7 @@ func (x *Search) try(p *cluster.Pod, n *cluster.Node, devices []string, next fun
 		return false
 	}
 	x.Steps++
+	// A step costs what the pod changes on its node, and taking it back costs the same.
 	m := x.s.m.Mark()
 	x.s.m.PutOn(p, n, devices)
 	x.Placed = append(x.Placed, p)
@@ -323,6 +353,8 @@ func (x *Search) nodes(b *cluster.Branch, i int, c *index.Class, sc index.Scope)
 		return nil
 	}
 	var from *cluster.Node
+	// Like pods are placed in the order of nodes. Without this, n like pods would be tried in n! orders that are all the same
+	// allocation.
 	if i > 0 && !c.Ruled() && b.Group.Layout.Segment == 0 && b.Pods[i-1].Shape == b.Pods[i].Shape && slices.Contains(x.Placed, b.Pods[i-1]) {
 		from = b.Pods[i-1].Host
 	}
@@ -388,6 +420,7 @@ func (x *Search) even(b *cluster.Branch, c *index.Class, sc index.Scope) []index
 	s := x.s
 	running := b.RunningPods()
 	parts := s.ix.Parts(c, sc, s.m.Level(b.Group.Layout.Preferred))
+	// Members that run count as if their places were free for the group, since it is the whole group that is to be even.
 	held := s.held(parts, running)
 	room := index.Counts(parts)
 	for i := range room {

@@ -11,6 +11,8 @@ import (
 )
 
 // Placer finds places for pods of a cluster.
+// It keeps nothing: every answer is read from the index, which follows the model. What it places, it places on the model, and the
+// journal can take it back.
 type Placer struct {
 	m  *cluster.Model
 	ix *index.Index
@@ -20,6 +22,10 @@ func New(m *cluster.Model, ix *index.Index) *Placer { return &Placer{m: m, ix: i
 
 // Order is members of one class that are to be placed together, by counting. It is complete: where it finds
 // no place there is none.
+//
+// Counting decides because like pods do not care which of them is where: n of them fit in a domain exactly if its count for the
+// class is n or more. Where pods of the class are in each other's way on different nodes, by rules or by devices that several
+// nodes reach, counts do not add up, and the order goes another way (coupled.go).
 type Order struct {
 	Class   *index.Class
 	Layout  api.Layout
@@ -34,15 +40,20 @@ func (p *Placer) Uniform(o Order) bool {
 	if o.coupled() {
 		return !o.Searches() && p.placeCoupled(o)
 	}
+	// Two steps: which domain of the required level takes the pods, and then which nodes in it. The first decides whether they
+	// start; the second can no longer fail, because the domain holds them all.
 	sc, ok := p.ChooseScope(o)
 	if !ok {
 		return false
 	}
+	// Without further wishes the pods go one by one to the best node of the domain. With some, the domain is divided first.
 	if o.Layout.Segment == 0 && o.Layout.Spread == "" && o.Layout.Preferred == "" {
 		p.fill(o, sc, o.Pods)
 	} else {
 		p.fillShares(o, p.divide(o, sc, len(o.Pods)))
 	}
+	// Neighbouring ranks talk most. The nodes are chosen by how well they pack, in an order that has nothing to do with ranks, so
+	// the ranks are dealt out over the chosen places afterwards. Of segments, fillShares has done it, each for itself.
 	if o.Layout.Segment == 0 {
 		//mutate: topology-ranks
 		p.deal(o.Pods)
@@ -65,6 +76,8 @@ func (p *Placer) fillShares(o Order, shares []share) {
 
 // fill places the pods in the scope, which holds them, each on the node that is best by then.
 func (s *Placer) fill(o Order, sc index.Scope, pods []*cluster.Pod) {
+	// A count that promises more than there is would be a fault of the index, and everything after it wrong. Check finds it in
+	// audits; here it must not pass for a full cluster.
 	if n := s.place(o, sc, pods); n < len(pods) {
 		panic(fmt.Sprintf("engine: %d pods were promised in a scope that holds %d", len(pods), n))
 	}
@@ -72,9 +85,12 @@ func (s *Placer) fill(o Order, sc index.Scope, pods []*cluster.Pod) {
 
 // deal lets pods of one class change allocations, so that ranks follow domains and names.
 func (p *Placer) deal(pods []*cluster.Pod) {
+	// Most gangs are placed in order already, and then no change is written to the journal.
 	if slices.IsSortedFunc(pods, func(a, b *cluster.Pod) int { return cluster.ComparePlaces(a.Host, b.Host) }) {
 		return
 	}
+	// An allocation is a node and the devices on it. The pods are of one class, so any of them may have any of the allocations,
+	// and what is free on the nodes stays as it is.
 	type seat struct {
 		node    *cluster.Node
 		devices []string
@@ -100,17 +116,23 @@ func (s *Placer) ChooseScope(o Order) (index.Scope, bool) {
 		return index.Scope{}, s.tryCoupled(o)
 	}
 	level := s.m.Level(o.Layout.Required)
+	// The whole cluster is one domain: one comparison.
 	if level == cluster.AnyLevel && o.Layout.Segment == 0 {
 		return index.Scope{}, o.Class.Total >= int64(len(o.Pods))
 	}
+	// Nothing binds the gang to a domain yet: one comparison for each domain of the level.
 	if level >= 0 && len(o.Running) == 0 && len(o.Kept) == 0 && o.Layout.Segment == 0 {
 		return s.tightestDomain(o, level)
 	}
 	parts := s.ix.Parts(o.Class, index.Scope{}, level)
+	// Members that run have settled where the gang is. The required level is about all members, so the others must join them
+	// there or wait.
 	if home := s.Home(level, o.Running); home != nil {
 		//mutate: topology-home
 		parts = slices.DeleteFunc(parts, func(p index.Part) bool { return !p.Scope.Same(home) })
 	}
+	// Room that is held for the gang comes first where it is enough: it was made by evicting somebody. If the domains with such
+	// room are too small, any other will do.
 	if len(o.Kept) > 0 {
 		kept := slices.DeleteFunc(slices.Clone(parts), func(p index.Part) bool { return s.firstOf(o.Kept, o.Class, p.Scope) == nil })
 		if sc, ok := s.tightestPart(o, kept); ok {
@@ -124,6 +146,7 @@ func (s *Placer) ChooseScope(o Order) (index.Scope, bool) {
 func (s *Placer) tightestPart(o Order, parts []index.Part) (index.Scope, bool) {
 	best := -1
 	for i, p := range parts {
+		// Segments are looked at last, since dividing a part is dearer than comparing two numbers.
 		if p.Fits < int64(len(o.Pods)) || best >= 0 && !better(p.Fits, parts[best].Fits, int64(o.Want)) {
 			continue
 		}
@@ -143,6 +166,7 @@ func (s *Placer) tightestPart(o Order, parts []index.Part) (index.Scope, bool) {
 func (p *Placer) tightestDomain(o Order, level int) (index.Scope, bool) {
 	var best *cluster.Domain
 	var holds int64
+	// The domains are in the order of their names, so that of equals the first by name is taken, in every run.
 	for _, d := range p.m.Topology.Sorted(level) {
 		fits := o.Class.Sums[d.ID]
 		if fits >= int64(len(o.Pods)) && (best == nil || better(fits, holds, int64(o.Want))) {
@@ -167,6 +191,8 @@ func (p *Placer) firstOf(nodes []*cluster.Node, c *index.Class, sc index.Scope) 
 
 // better says whether a part that holds a suits a gang that wants so many better than one that holds b.
 func better(a, b, want int64) bool {
+	// A gang of at least 8 that would like 16 goes to a domain for 16 before one for 12, and there to the one with the least room
+	// beyond 16: large domains stay whole for large gangs.
 	if x, y := min(a, want), min(b, want); x != y {
 		return x > y
 	}
@@ -186,6 +212,8 @@ func (s *Placer) Home(level int, running []*cluster.Pod) *index.Scope {
 		return nil
 	}
 	var best *index.Scope
+	// One pass with running counts: the best so far is replaced when another domain overtakes it or, at the same count, comes
+	// before it by name. The result does not depend on the order of the pods.
 	bestName, most := "", 0
 	count := make(map[string]int)
 	for _, p := range running {
@@ -226,12 +254,14 @@ type share struct {
 func (p *Placer) divide(o Order, sc index.Scope, k int) []share {
 	l := o.Layout
 	switch {
+	// Segments are a promise and were checked by ChooseScope; spread and preferred levels are wishes and always have an answer.
 	case l.Segment > 0:
 		parts := p.ix.Parts(o.Class, sc, p.m.Level(l.SegmentLevel))
 		shares, _ := divide.Segments(index.Counts(parts), k, l.Segment)
 		return named(parts, shares)
 	case l.Spread != "":
 		level := p.m.Level(l.Spread)
+		// Nodes in no domain of the level count as one more part: a wish must not make room disappear.
 		parts := p.ix.WithRest(o.Class, sc, level, p.ix.Parts(o.Class, sc, level))
 		shares, _ := divide.Spread(index.Counts(parts), p.held(parts, o.Running), k)
 		return named(parts, shares)
@@ -267,11 +297,16 @@ func (s *Placer) held(parts []index.Part, running []*cluster.Pod) []int {
 func (p *Placer) gather(o Order, sc index.Scope, k int) []share {
 	level := p.m.Level(o.Layout.Preferred)
 	inner := p.ix.Parts(o.Class, sc, level)
+	// Balanced asks for the same number in each domain, as collectives over rails do; where the counts do not allow it the
+	// members are gathered as usual.
 	if o.Layout.Balanced {
 		if shares, ok := divide.Balance(index.Counts(inner), k); ok {
 			return named(inner, shares)
 		}
 	}
+	// From the narrowest level outwards: one rack if one holds them all, else the fewest racks of one block, else the fewest
+	// racks of one zone, and so on. The first level at which a single domain is large enough ends it, and within that domain few
+	// divides.
 	for _, l := range p.climb(level) {
 		parts := p.ix.Parts(o.Class, sc, l)
 		i := p.tightest(o, l, parts, k)
@@ -289,6 +324,8 @@ func (p *Placer) gather(o Order, sc index.Scope, k int) []share {
 // climb lists the level and the nested levels around it, the narrowest first.
 func (p *Placer) climb(level int) []int {
 	out := []int{level}
+	// Only levels that are known to lie within each other can be climbed; a label that a gang named by itself lies in none of
+	// them.
 	up := level - 1
 	if level == cluster.NodeLevel {
 		up = len(p.m.Topology.Levels) - 1
@@ -341,6 +378,7 @@ func (s *Placer) few(o Order, sc index.Scope, level, k int) []share {
 	if k == 0 {
 		return out
 	}
+	// The parts of a scope hold together what the scope holds, so this cannot fail; if it does, the index is wrong.
 	shares, ok := divide.Pack(index.Counts(parts), k)
 	if !ok {
 		panic(fmt.Sprintf("engine: a scope that holds %d pods has parts that do not", k))

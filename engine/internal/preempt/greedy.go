@@ -23,6 +23,7 @@ import (
 
 // firstSet lifts a first set of victims. found says that there is one; hope is false where counting shows that no set of units
 // makes room, so that a search would be in vain.
+// Where it returns found, the units of the set are lifted; the search begins from there.
 func (c *claim) firstSet() (found, hope bool) {
 	open := false
 	if c.gated {
@@ -34,6 +35,8 @@ func (c *claim) firstSet() (found, hope bool) {
 			return false, false
 		}
 	}
+	// Units that are moved each need a new place, and a set that grows by doubling would soon need more places than there are:
+	// where no region's bid can be moved, nothing is.
 	if !open && (c.moving || !c.takeMore()) {
 		return false, true
 	}
@@ -45,6 +48,7 @@ func (c *claim) firstSet() (found, hope bool) {
 // relieve lifts units of the claimant's own queue, the cheapest first, until its limits let it start.
 func (c *claim) relieve() {
 	own := slices.DeleteFunc(slices.Clone(c.units), func(u *unit) bool { return u.of.payer != c.q })
+	// The order puts first what is rather left alone, so the loop goes through it from the end.
 	slices.SortFunc(own, compareUnits)
 	for i := len(own) - 1; i >= 0; i-- {
 		if gates := c.y.Gates(c.g); len(gates) == 0 {
@@ -56,6 +60,8 @@ func (c *claim) relieve() {
 
 // liftWith lifts the unit and what goes before it.
 func (c *claim) liftWith(u *unit) {
+	// Members above the minimum go before the rest of their gang, always: a gang is not left below its minimum with spare members
+	// running.
 	for _, o := range u.spare {
 		if !o.taken {
 			c.lift(o)
@@ -89,6 +95,8 @@ func (c *claim) takeMore() bool {
 	slices.SortStableFunc(order, func(a, b *unit) int {
 		return cmp.Or(cmp.Compare(c.breaks(a), c.breaks(b)), cmp.Compare(a.whole(), b.whole()), -compareUnits(a, b))
 	})
+	// With n units that takes log n trials to find enough of them and at most n more to put back what was too much. The result is
+	// no minimum, only a set of which nothing can be spared.
 	batch := 1
 	for len(order) > 0 {
 		n := min(batch, len(order))
@@ -120,9 +128,12 @@ func (c *claim) breaks(u *unit) int {
 
 // putBack puts back every unit that is not needed: those first that break budgets, then the dearest.
 func (c *claim) putBack() {
+	// taken lists those first that are rather left alone, which is the order in which they are put back: where one of two victims
+	// is enough, the one that loses less work stays evicted.
 	order := c.taken()
 	if len(c.disruption.of) > 0 {
 		slices.SortStableFunc(order, func(a, b *unit) int {
+			// The rest of a gang stays ahead of its own spare members: these cannot be put back while it is lifted.
 			if (len(a.spare) > 0) != (len(b.spare) > 0) {
 				return 0
 			}
@@ -130,6 +141,7 @@ func (c *claim) putBack() {
 		})
 	}
 	for _, u := range order {
+		// The rest of its gang is lifted, so its spare members must stay lifted too.
 		if u.rest != nil && u.rest.taken && u.rest.claim == c.id {
 			continue
 		}
@@ -174,6 +186,8 @@ func (c *claim) pickRegion() (open, hope bool) {
 		// What keeps pods of the class off a node by a rule may be on another, where counting does not look for it.
 		hope = hope || o.Class.Ruled()
 		v := c.newScan(o)
+		// Most claims are for one pod. Then the cheapest single unit that makes room for it, or the cheapest few of one node, is
+		// all that counts, and it is found in one walk over the units.
 		if v.need-v.class.Total == 1 && o.Layout.Required == "" { // one pod, anywhere: no need to count all units as gone
 			if b, ok := v.one(); ok {
 				bids = append(bids, b)
@@ -181,6 +195,8 @@ func (c *claim) pickRegion() (open, hope bool) {
 			}
 			v = c.newScan(o)
 		}
+		// All units are counted as gone for the question which regions could have room at all, and as there again before the bids
+		// are made.
 		v.freeAll(1)
 		regions := v.regions(o)
 		v.freeAll(-1)
@@ -204,6 +220,8 @@ func (c *claim) pickRegion() (open, hope bool) {
 		}
 		return cmp.Or(compareSets(a.units, b.units), strings.Compare(a.name, b.name))
 	})
+	// The bids are tried out on the model, the cheapest first. Counting does not know devices or rules, so the first bid may be
+	// refused where the second is not.
 	for i, b := range bids {
 		if i == maxBids {
 			break
@@ -219,6 +237,8 @@ func (c *claim) pickRegion() (open, hope bool) {
 			return true, true
 		}
 		for _, u := range lifted {
+			// Of unlike members the first bid stays lifted although it was refused: it made room for the class that lacks most,
+			// and takeMore needs only find the rest.
 			if c.alike || i > 0 {
 				c.restore(u)
 			}
@@ -233,6 +253,9 @@ const maxBids = 8
 // one finds the cheapest units that make room for one pod: one alone, or several of one node.
 func (v *scan) one() (bid, bool) {
 	v.y.scans++
+	// The walk has three kinds of units. Those that make room alone compete at once. Those that do not are noted on their nodes,
+	// for bundles of several. And those that cost more than the best so far are passed over, with all that they could be part of:
+	// a bundle costs at least what its dearest unit does.
 	p := &picker{scan: v, turn: v.y.scans, whole: true, lacks: 1}
 	var best *bundle
 	consider := func(b *bundle) {
@@ -254,6 +277,7 @@ func (v *scan) one() (bid, bool) {
 			if t == nil || len(t.units) > 0 && t.units[len(t.units)-1] == u {
 				continue
 			}
+			// With one unit that makes no room alone there is no bundle; the second makes the node worth a look, once.
 			if t.units = append(t.units, u); len(t.units) == 2 {
 				small = append(small, t)
 			}
@@ -296,6 +320,8 @@ func (b *bundle) better(o *bundle) bool {
 	if (b.worth.broken > 0) != (o.worth.broken > 0) {
 		return b.worth.broken == 0
 	}
+	// cost/gain < o.cost/o.gain, without division and its rounding. The products fit: unsaved work counts for an hour at the
+	// most, so that 10,000 pods of eight GPUs cost less than 2^40, and nobody gains 2^20 pods.
 	x, y := b.worth.cost*o.gain, o.worth.cost*b.gain
 	if x != y {
 		return x < y
@@ -321,6 +347,9 @@ func (v *scan) pick(r *region) ([]*unit, worth) {
 			p.inside[t] = true
 		}
 	}
+	// The heap holds each bundle with its price as of some earlier moment. As bundles are taken, what is left to gain shrinks, so
+	// a bundle's true price only rises: the one on top may be stale, and all below are at least as dear as they say. So it is
+	// enough to weigh the top again, and to take it if it is still no worse than what the next one claims.
 	p.fill(r)
 	for p.lacks > 0 && len(p.heap) > 0 {
 		b := heap.Pop(&p.heap).(*bundle)
@@ -334,6 +363,7 @@ func (v *scan) pick(r *region) ([]*unit, worth) {
 		}
 		p.take(again)
 	}
+	// The scan is left as it was found, because the next region begins with the same candidate nodes.
 	for _, u := range p.picked {
 		v.free(u, -1)
 	}
@@ -361,6 +391,8 @@ type picker struct {
 // fill makes the heap: each unit by itself, and for each node the units on it that would not do alone.
 func (p *picker) fill(r *region) {
 	for _, t := range r.nodes {
+		// A bundle of several units on the node is worth making only where some unit does not make room alone: else the units by
+		// themselves are on the heap already, and the bundle would be one of them.
 		small := 0
 		for _, u := range t.units {
 			if u.pass != p.turn {
@@ -395,6 +427,7 @@ func (p *picker) idleAlone(t *candidateNode, u *unit) bool {
 // weigh works out what the bundle gains and costs beside what is taken already; nil: it gains nothing, or breaks a budget that
 // is always kept. It counts the bundle's units as gone, looks, and counts them as there again.
 func (p *picker) weigh(b *bundle) *bundle {
+	// What a bundle of a node consists of depends on what is gone there by now, so it is put together anew each time.
 	if b.node != nil {
 		b = p.bundleOn(b.node)
 		if b == nil {
@@ -411,6 +444,7 @@ func (p *picker) weigh(b *bundle) *bundle {
 	if len(out.units) == 0 {
 		return nil
 	}
+	// The units count as gone one after the other, so that gains are not counted twice where two of them are on one node.
 	for _, u := range out.units {
 		out.gain += p.gainOf(u, 1)
 		p.disruption.count(u, 1)
@@ -421,6 +455,7 @@ func (p *picker) weigh(b *bundle) *bundle {
 		p.gainOf(u, -1)
 		p.disruption.count(u, -1)
 	}
+	// Room beyond what is lacking is worth nothing. Without this a gang of 64 GPUs would look cheap to a claimant that lacks one.
 	out.gain = min(out.gain, p.lacks)
 	if out.gain <= 0 || never {
 		return nil
@@ -443,6 +478,8 @@ func (p *picker) gainOf(u *unit, by int64) int64 {
 	if p.whole {
 		return p.free(u, by)
 	}
+	// A unit may also have pods in other regions. What it frees there is of no use to a claimant that must be in this one: the
+	// slots there are added up before and after, and the difference is taken off.
 	var outside int64
 	for _, q := range u.pods {
 		if t := p.candidate(q.Host); t != nil && !p.inside[t] {
@@ -470,6 +507,7 @@ func (p *picker) bundleOn(t *candidateNode) *bundle {
 	if len(order) == 0 {
 		return nil
 	}
+	// By cost for each GPU that is freed on this node, again without division.
 	slices.SortStableFunc(order, func(a, b *unit) int {
 		x, y := a.whole()*p.helps(b, t), b.whole()*p.helps(a, t)
 		return cmp.Or(cmp.Compare(x, y), -compareUnits(a, b))
@@ -485,6 +523,8 @@ func (p *picker) bundleOn(t *candidateNode) *bundle {
 		}
 		chosen = p.also(chosen, u)
 	}
+	// The first pass went by price and may have collected small units before a large one that would have been enough. So what
+	// turns out not to be needed goes back, from the last to the first.
 	enough := t.slots > was
 	for i := len(chosen) - 1; i >= 0 && enough; i-- {
 		u := chosen[i]
@@ -509,6 +549,7 @@ func (p *picker) bundleOn(t *candidateNode) *bundle {
 
 // also frees the unit too, unless it is freed already.
 func (p *picker) also(chosen []*unit, u *unit) []*unit {
+	// gone: it was picked for this region before. taken: it is lifted already, to open a gate.
 	if u.gone == p.turn || u.taken || slices.Contains(chosen, u) {
 		return chosen
 	}

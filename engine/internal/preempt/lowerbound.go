@@ -36,6 +36,7 @@ type tightBudget struct {
 }
 
 // priceOf is what the units cost, which are lifted and nobody else.
+// The disruption that is counted must be theirs and nobody else's, so it is asked for while they are lifted.
 func (w *search) priceOf(units []*unit) int64 {
 	broken, _ := w.y.broken(&w.disruption)
 	sum := w.penalty * int64(broken)
@@ -62,6 +63,8 @@ func (w *search) overBudget(u *unit) (sum int64) {
 }
 
 // budgetLoad is how many evictions beyond budgets the bound counts for the unit.
+// Of a tight budget every pod of the unit counts, although the budget may still allow some of them: slack gives that back, once
+// for the whole set and not once for each unit. The sum is then never more than what the set breaks.
 func (w *search) budgetLoad(u *unit) int64 {
 	sum := w.overBudget(u)
 	for _, t := range w.tight {
@@ -87,6 +90,8 @@ func (x *regionSearch) costSoFar() int64 {
 	if len(x.disruption.of) == 0 {
 		return x.cost
 	}
+	// Some budgets are kept whatever the gain: a queue can ask for that (KeepBudgets). A set that breaks one is worth nothing,
+	// and neither is any that contains it.
 	broken, never := x.y.broken(&x.disruption)
 	if never {
 		return infinite
@@ -97,15 +102,21 @@ func (x *regionSearch) costSoFar() int64 {
 // lowerBound is the least that any set can cost that contains the units chosen so far and makes the room that is lacking from
 // the i-th node on. It costs a sum over the nodes ahead.
 func (x *regionSearch) lowerBound(i int, lacks room) int64 {
+	// Three parts add up to the bound: what is chosen (so), what the nodes ahead cost at the least (more), and what gates lack,
+	// which is a bound of its own and is not added: one unit may serve both.
 	more := x.ahead[i][x.code(lacks)]
 	if more >= infinite {
 		return infinite
 	}
 	// Units that are chosen already may be on nodes ahead, where the table counts a part of their cost again.
+	// For example, a gang of two nodes is chosen for the first of them, at its full cost. The table for the second node still
+	// asks for the half of the gang's cost that is counted there, though the room is free by now. Without this the bound would
+	// exceed the truth.
 	for _, paid := range x.paid[i:] {
 		more -= paid
 	}
 	so := x.costSoFar()
+	// Slack is taken off because the table counted evictions that budgets still allow; what is chosen is a bound without it.
 	least := max(so, so-x.penalty*x.slack()+max(0, more))
 	if x.relief != nil {
 		least = max(least, so+x.relief.ahead[0][max(0, x.short)])
@@ -118,7 +129,6 @@ func (x *regionSearch) lowerBound(i int, lacks room) int64 {
 type room [2]int64
 
 // less is what is left to make of the room once the other room is there.
-
 func (r room) less(o room) room { return room{max(0, r[0]-o[0]), max(0, r[1]-o[1])} }
 
 // code numbers the rooms up to what is wanted, row by row: the position in a table of costs.
@@ -199,10 +209,14 @@ func (w *search) prepare(v *scan, r *region, wants []place.Order) *regionSearch 
 
 // node makes a searchNode of a node whose units are counted as gone.
 func (x *regionSearch) node(t *candidateNode) *searchNode {
+	// Two views of the node meet here. has is what the index says, which knows devices, ports and rules; now and top come from
+	// counting resources, which knows what units would free. Where no unit is chosen the index has the say (roomBeside).
 	l := &searchNode{candidateNode: t, has: x.has(t.node)}
 	for i, o := range x.wants {
 		l.may[i] = x.v.admits(o.Class, t.node)
 	}
+	// Of one class the scan's own count stands with all units gone, and l.now is only compared with itself. Of two classes it
+	// matters how many of each have room as things are, so the units are put back for the moment of the count.
 	if len(x.wants) == 1 {
 		l.now = x.roomBeside(l)
 	} else {
@@ -214,6 +228,7 @@ func (x *regionSearch) node(t *candidateNode) *searchNode {
 			x.v.free(u, 1)
 		}
 	}
+	// With used above 0 the node is counted by resources alone: prepare asks for it with all units gone, and resets it.
 	l.used = 1
 	return l
 }
@@ -249,6 +264,8 @@ func (x *regionSearch) addContested(r *region) {
 
 // roomBeside counts what has room on the node as it is: where none of its units is chosen, no more than the state says.
 func (x *regionSearch) roomBeside(l *searchNode) roomBeside {
+	// The entry for b pods of the second class is the most of the first that have room beside them. It falls as b grows, because
+	// both draw on the same resources.
 	out := roomBeside{-1, -1, -1, -1, -1, -1, -1, -1}
 	for b := range x.most[1] + 1 {
 		if b > 0 && (!l.may[1] || l.used == 0 && b > l.has[1]) {
@@ -258,6 +275,7 @@ func (x *regionSearch) roomBeside(l *searchNode) roomBeside {
 		if a < 0 {
 			break
 		}
+		// As things are, no more fit than the index says, whatever is free by count: a GPU may be free and of the wrong model.
 		if l.used == 0 {
 			a = min(a, l.has[0])
 		}
@@ -342,6 +360,8 @@ func (x *regionSearch) share(u *unit, l *searchNode) int64 {
 // boundNode decides the node by itself, by the one resource: a knapsack.
 func (x *regionSearch) boundNode(l *searchNode) {
 	type load struct{ amount, cost int64 }
+	// One resource stands for all: GPUs or, for a class without, the last of its demands. Other resources can only rule out more
+	// sets, so leaving them out keeps the result a bound.
 	idle := l.free.At(x.dim) // what is free before any unit goes; all of them count as gone now
 	for _, u := range l.candidateNode.units {
 		idle -= x.gives(u, l)
@@ -354,10 +374,16 @@ func (x *regionSearch) boundNode(l *searchNode) {
 		each := cmp.Compare(float64(x.share(a, l))*float64(x.gives(b, l)), float64(x.share(b, l))*float64(x.gives(a, l)))
 		return cmp.Or(each, compareUnits(b, a))
 	})
+	// The units that free most for their cost come first. Of a node with more than 16 the rest is left to the greedy set: the
+	// frontier below would grow with them, and the masks of enumerate have 32 bits.
 	l.units = l.units[:min(len(l.units), searchUnits)]
 	// loads is the sets of the units so far of which none frees more for less: a frontier, by cost and by amount. With 16 units
 	// it has some hundred entries at the most, since amounts are small numbers of GPUs.
+	// The first entry is the empty set: it frees nothing, for nothing.
 	loads := []load{{}}
+	// For each unit the frontier is doubled, by every set with it and without it, and thinned again. For example, units of 4 GPUs
+	// for 3, and of 4 and 8 GPUs for 5 each: {0:0}, then {0:0, 4:3}, then {0:0, 4:3, 8:8}, then {0:0, 4:3, 8:5, 12:8, 16:13},
+	// written amount:cost. Eight GPUs cost 5, by the third unit alone.
 	for _, u := range l.units {
 		amount, cost := x.gives(u, l), x.share(u, l)
 		l.bound = l.bound || u.budgeted || amount < x.parts[u] || len(u.spare) > 0 || u.rest != nil
@@ -369,6 +395,7 @@ func (x *regionSearch) boundNode(l *searchNode) {
 		})
 		kept := loads[:0]
 		for _, n := range loads {
+			// They are sorted by cost, so a set is worth keeping only if it frees more than all that are cheaper.
 			if len(kept) == 0 || n.amount > kept[len(kept)-1].amount {
 				kept = append(kept, n)
 			}
@@ -394,6 +421,8 @@ func (x *regionSearch) boundNode(l *searchNode) {
 			}
 		}
 		for _, n := range loads {
+			// The first that is enough is the cheapest that is. The empty set is enough only where the index agrees that there is
+			// room now: need counts one resource, and another may be what is lacking.
 			if n.amount >= need && (n.amount > 0 || l.now.holds(r)) {
 				l.costs[x.code(r)] = n.cost
 				if n.cost > 0 {
@@ -424,6 +453,8 @@ func (x *regionSearch) boundRegion() {
 		}
 		return cmp.Or(cmp.Compare(a.rate, b.rate), strings.Compare(a.node.Name, b.node.Name))
 	})
+	// One table row for each node, and one behind the last, in which only nothing costs nothing. Row i follows from row i+1, so
+	// the rows are filled from the last node to the first.
 	x.paid = make([]int64, len(x.nodes))
 	x.ahead = make([][]int64, len(x.nodes)+1)
 	x.ahead[len(x.nodes)] = slices.Repeat([]int64{infinite}, x.code(x.most)+1)
@@ -434,6 +465,9 @@ func (x *regionSearch) boundRegion() {
 			x.on[u] = append(x.on[u], partCost{i, x.share(u, l)})
 		}
 		x.ahead[i] = slices.Clone(x.ahead[i+1])
+		// For every room r that may still be lacking when the search comes to node i: the node gives some part n of it, for what
+		// n costs there, and the nodes behind give the rest. A node that gives more than is asked is the same as one that gives
+		// just that.
 		x.rooms(x.lacks, func(r room) {
 			least := x.ahead[i+1][x.code(r)]
 			for a := int64(0); a <= min(r[0], l.top[0]); a++ {

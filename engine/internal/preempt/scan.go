@@ -14,6 +14,8 @@ import (
 // and a guide for whom to lift. Whether it is true is asked of the state afterwards.
 
 // candidateNode is a node, as a claim's units could free it.
+// It belongs to the node and not to the scan: there is one for each node of the cluster, kept in Candidates and reused, so that a
+// scan allocates nothing. A scan that begins takes the next number, and entries with an older one are void.
 type candidateNode struct {
 	pass   uint64          // the number of the scan that the rest is of; of another scan it is void
 	node   *cluster.Node   // nil: the class may not be there
@@ -34,6 +36,7 @@ type region struct {
 }
 
 // fits is how many pods of the class have room in the region.
+// It is what the index counts now, with nobody gone beyond those that are lifted: a lookup.
 func (r *region) fits(s *Candidates, c *index.Class) int64 {
 	switch {
 	case r.node != nil:
@@ -55,7 +58,6 @@ type scan struct {
 }
 
 // newScan makes a scan in which nothing is freed yet.
-
 func (c *claim) newScan(o place.Order) *scan {
 	c.y.scans++
 	return &scan{claim: c, class: o.Class, need: int64(len(o.Pods)), pass: c.y.scans}
@@ -78,6 +80,8 @@ func (v *scan) candidate(n *cluster.Node) *candidateNode {
 		}
 		return t
 	}
+	// Also a node where the class may not be is remembered, with node nil: many units are on such nodes, and the question would
+	// be asked for each of their pods.
 	t.pass, t.node, t.units = v.pass, nil, t.units[:0]
 	if !v.admits(v.class, n) {
 		return nil
@@ -85,6 +89,8 @@ func (v *scan) candidate(n *cluster.Node) *candidateNode {
 	t.node, t.spoils = n, 0
 	t.free = append(t.free[:0], n.Free...)
 	t.cards.read(n, v.class)
+	// Leavers that stay on their nodes in this trial are those whose GPUs are held for somebody, all of them. A place that is held
+	// takes its room off free, and so does the leaver: what they leave counts as free here, so that it is not taken off twice.
 	for _, p := range v.y.leavers.on[n] {
 		if p.Host == n {
 			t.cards.free(p, 1)
@@ -93,6 +99,7 @@ func (v *scan) candidate(n *cluster.Node) *candidateNode {
 			}
 		}
 	}
+	// A nominated pod of a lower priority than the class is not in its way: the claimant goes first.
 	for _, p := range n.Nominated {
 		if p.Priority >= v.class.Priority {
 			for _, d := range p.Demands {
@@ -100,6 +107,8 @@ func (v *scan) candidate(n *cluster.Node) *candidateNode {
 			}
 		}
 	}
+	// A gang that has its nodes to itself keeps all others off, however much is free. Such pods are counted, not looked for again
+	// with each unit: when the count comes to 0 the node is open.
 	if v.class.Shape.HasGPU && (s.m.WholeNodeGangs > 0 || v.class.Whole != "") {
 		for _, p := range n.Pods {
 			if v.spoils(p) {
@@ -152,6 +161,8 @@ func (v *scan) slots(t *candidateNode) int64 {
 
 // free counts the unit's pods as gone, or with by = -1 as there again, and returns how many more pods of the class go
 // to the nodes of the land.
+// It is its own inverse: the same call with the opposite sign puts everything back, in any order. The search relies on that and
+// never copies a candidate node.
 func (v *scan) free(u *unit, by int64) int64 {
 	var gain int64
 	whole := v.class.Shape.HasGPU && (v.y.m.WholeNodeGangs > 0 || v.class.Whole != "")
@@ -179,6 +190,7 @@ func (v *scan) free(u *unit, by int64) int64 {
 }
 
 // freeAll is free for all units at once: each node is divided once, and not once for each pod.
+// It is for the question whether there is hope, where nobody asks what a single unit gains.
 func (v *scan) freeAll(by int64) {
 	whole := v.class.Shape.HasGPU && (v.y.m.WholeNodeGangs > 0 || v.class.Whole != "")
 	for _, u := range v.units {
@@ -210,6 +222,8 @@ func (v *scan) enter(u *unit) {
 		if u.taken {
 			return
 		}
+		// A unit may have several pods on the node. They come one after the other or not at all in between, so a look at the last
+		// entry is enough to list the unit once.
 		if t := v.candidate(p.Host); t != nil && (len(t.units) == 0 || t.units[len(t.units)-1] != u) {
 			t.units = append(t.units, u)
 		}
@@ -223,6 +237,8 @@ func (v *scan) regions(o place.Order) []*region {
 	level := s.m.Level(o.Layout.Required)
 	home := s.placer.Home(level, o.Running)
 	if level == cluster.AnyLevel {
+		// Members that may be anywhere have one region, the whole cluster, in which nodes without units count with the room that
+		// they have now: lacks is what is missing beyond that.
 		r := &region{nodes: v.nodes, lacks: v.need - v.class.Total}
 		if v.room(r) < r.lacks {
 			return nil
@@ -250,6 +266,7 @@ func (v *scan) regions(o place.Order) []*region {
 		}
 		r.nodes = append(r.nodes, t)
 	}
+	// Only now, when all nodes of each region are known.
 	out = slices.DeleteFunc(out, func(r *region) bool { return v.room(r) < r.lacks })
 	slices.SortFunc(out, func(a, b *region) int { return strings.Compare(a.name, b.name) })
 	return out
@@ -260,6 +277,8 @@ func (v *scan) room(r *region) int64 {
 	var sum int64
 	for _, t := range r.nodes {
 		has := int64(v.class.ByBucket[t.node.Bucket.ID].Cells[t.node.Slot].Fits)
+		// What counting gives beyond the index. It is never less than nothing: a node on which the index sees more room, because
+		// leavers are counted differently there, does not take room away from its region.
 		sum += max(0, t.slots-has)
 	}
 	return sum

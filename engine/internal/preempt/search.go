@@ -37,16 +37,24 @@ type worth struct {
 	pods   int
 }
 
+// The three are compared one after the other and never added up: no disruption cost makes up for a broken budget, and the number
+// of pods only decides between sets that lose the same work.
 func (a worth) less(b worth) bool {
 	return cmp.Or(cmp.Compare(a.broken, b.broken), cmp.Compare(a.cost, b.cost), cmp.Compare(a.pods, b.pods)) < 0
 }
 
 // choose lifts a set of victims that lets the gang start, and returns it; nil: there is none.
+// When it returns, exactly the units of the set are lifted, so that the caller can place the gang and write the evictions down
+// without trying the set again. Without a set nothing is promised about what is lifted: the caller rolls the model back.
 func (c *claim) choose() []*unit {
+	// Without hope there is no region in which all units together would make room. Counting leaves only restrictions out, so the
+	// model would refuse every set, and the search need not begin.
 	found, hope := c.firstSet()
 	if !hope {
 		return nil
 	}
+	// The search may find a set where the greedy pass found none: that pass commits itself to one bundle after the other and does
+	// not go back, so it can run into a budget that another choice would have kept.
 	//mutate: victims-search
 	if c.improve(found) {
 		found = true
@@ -91,12 +99,16 @@ type search struct {
 
 // improve puts a cheaper set in the place of the one that is lifted, if it finds one.
 func (c *claim) improve(found bool) bool {
+	// With 14 units there are 16,384 sets at the most, of which the limit leaves few to look at: then the result is the cheapest
+	// set there is, which the brute-force oracle holds it to.
 	few := len(c.units) <= fewUnits
 	// To move many costs a trial for each that looks for a new place, and the tables of a large claim do not pay: what was
 	// found greedily stands.
 	if !few && (c.moving || c.alike && len(c.orderOf(0).Pods) > searchPods) {
 		return false
 	}
+	// The penalty is one more than the sum of all costs. A set with one broken budget more is then dearer than any with one less,
+	// and worth becomes a single number that can be added up and bounded.
 	w := &search{claim: c, limit: infinite, penalty: 1, few: few, tests: searchTests}
 	if few {
 		w.tests = fewTests
@@ -109,6 +121,8 @@ func (c *claim) improve(found bool) bool {
 		}
 	}
 	if found {
+		// A set that costs as much as the one at hand is no improvement. So the limit is exclusive throughout: a branch is cut
+		// when its bound reaches the limit, not when it exceeds it.
 		w.limit = w.priceOf(at) // as long as they are lifted: the disruption is theirs
 		//archtest:any-order budgets are added up, and each is looked at for itself
 		for b, n := range c.disruption.of {
@@ -118,6 +132,8 @@ func (c *claim) improve(found bool) bool {
 		}
 	}
 	for _, u := range c.units {
+		// A unit that costs the limit by itself is in no cheaper set. This shrinks the pool before any table is made, and often
+		// to nothing: a single victim that is the cheapest of all ends the search here.
 		if u.whole()+w.penalty*w.overBudget(u) < w.limit {
 			w.pool = append(w.pool, u)
 		}
@@ -128,9 +144,13 @@ func (c *claim) improve(found bool) bool {
 	if few { // sets are extended in this order: by what is rather evicted
 		slices.SortFunc(w.pool, func(a, b *unit) int { return compareUnits(b, a) })
 	}
+	// The tables of the search begin with nobody evicted, so the set at hand goes back onto its nodes first.
 	for _, u := range at {
 		c.restore(u)
 	}
+	// Two passes. The first proposes only sets of which no unit can be spared by counting. Where the model refused one of them, a
+	// set that contains it may still do, because the model counts devices, rules and promises that the tables do not know; the
+	// second pass goes through those.
 	// Without a refusal the search was complete, by its bound. With one, a larger set may do.
 	if w.run(); w.refused && few && !w.spent() {
 		w.extending = true
@@ -153,12 +173,18 @@ func (x *search) spent() bool { return x.steps > searchSteps || x.asked > x.test
 
 // run searches the regions, those first that could be cheapest.
 func (w *search) run() {
+	// Each kin is one way to serve the claimant: a GPU model and a flavor. They share the limit, so that a cheap set of one way
+	// cuts the search of all others.
 	for i := range w.kins {
 		wants := w.wants(i)
+		// Rules between pods are not counted: evicting a pod in one rack can open another rack. Where all sets can be gone
+		// through, the model is asked about each instead.
 		if len(wants) == 0 || len(wants[0].Pods) > searchPods || w.few && wants[0].Class.Ruled() {
 			w.uncounted()
 			continue
 		}
+		// All units of the pool count as gone while regions are looked for and their tables are made: a region that lacks room
+		// even then is no region, and what is free with everybody gone is where the knapsack of each node begins.
 		v := w.newScan(wants[0])
 		for _, u := range w.pool {
 			v.enter(u)
@@ -167,6 +193,8 @@ func (w *search) run() {
 			v.free(u, 1)
 		}
 		regions := v.regions(wants[0])
+		// The nodes have room already. Then a region without nodes stands for all of them, and the search is for what opens the
+		// gate alone.
 		if _, ok := w.y.placer.ChooseScope(wants[0]); ok && w.alike {
 			regions = []*region{{}} // only limits are in the way
 		}
@@ -179,6 +207,8 @@ func (w *search) run() {
 		for _, u := range w.pool {
 			v.free(u, -1)
 		}
+		// The region with the least bound goes first: its set is likely to cut the others. Ties are decided by whom one would
+		// rather evict and then by name, never by the order of a map, so that equal states give equal plans.
 		slices.SortStableFunc(regional, func(a, b *regionSearch) int {
 			return cmp.Or(cmp.Compare(a.lowerBound(0, a.lacks), b.lowerBound(0, b.lacks)), compareSets(a.cheapest(), b.cheapest()), strings.Compare(a.name, b.name))
 		})
@@ -211,6 +241,8 @@ func (c *claim) wants(i int) []place.Order {
 		return nil
 	}
 	size := func(o place.Order) int64 { return int64(len(o.Pods)) * max(1, o.Class.Shape.GPUs) }
+	// The lead is the class whose lack explains that the gang does not start: of the classes without room the largest, in GPUs.
+	// Where all have room one by one, they are in each other's way, and the largest of all leads.
 	lead, lacks := all[0], false // lacks: of the lead, some have no room now
 	for _, o := range all {
 		_, ok := c.y.placer.ChooseScope(o)
@@ -219,6 +251,8 @@ func (c *claim) wants(i int) []place.Order {
 		}
 	}
 	out := []place.Order{lead}
+	// A second class is counted with the first only where both must be in the same domain: else room for the one may lie in
+	// another region than room for the other, and one table would not say which.
 	if lead.Layout.Required != c.g.Layout().Required {
 		return out
 	}
@@ -290,6 +324,8 @@ func (x *regionSearch) run() {
 // i-th node that is nothing, or one of the sets that enumerate lists; the one with the least bound goes first, so that a good
 // set is found early and cuts the others.
 func (x *regionSearch) branch(i int, lacks room) {
+	// The order of these checks matters. The bound comes first because it is what makes the search short; that nothing is lacking
+	// is asked before nodes[i] is, since behind the last node the bound is infinite unless nothing is lacking.
 	if x.lowerBound(i, lacks) >= x.limit || x.spent() {
 		return
 	}
@@ -299,12 +335,18 @@ func (x *regionSearch) branch(i int, lacks room) {
 	}
 	l := x.nodes[i]
 	from := len(x.choices)
+	// Units that were chosen on earlier nodes may have pods here. Then the node has more room than at first, without another
+	// unit, and the empty set is worth offering.
 	is := x.roomBeside(l)
 	x.offer(i, lacks, 0, is)
 	x.enumerate(i, lacks, 0, 0, is)
+	// The choices of this node lie on one stack for the whole recursion. Deeper calls append behind them and cut back to where
+	// they began, so mine stays valid, and the search allocates nothing once the stack has grown.
 	mine := x.choices[from:]
 	slices.SortStableFunc(mine, func(a, b choice) int { return cmp.Compare(a.least, b.least) })
 	for _, o := range mine {
+		// The choices are in the order of their bounds, and the limit may have come down since they were listed. So the first
+		// that is too dear ends the loop.
 		if o.least >= x.limit {
 			break
 		}
@@ -327,14 +369,19 @@ func (x *regionSearch) enumerate(i int, lacks room, set uint32, j int, is roomBe
 	l := x.nodes[i]
 	for ; j < len(l.units) && !x.spent(); j++ {
 		u := l.units[j]
+		// It is chosen already, as a part of a gang that is also on an earlier node.
 		if u.gone == x.turn {
 			continue
 		}
 		x.steps++
 		was := len(x.chosen)
 		x.add(u)
+		// Units only add to the cost: where the bound with u reaches the limit, so does every set that extends this one, and none
+		// of them is enumerated.
 		if x.lowerBound(i, lacks) < x.limit {
 			with := x.roomBeside(l)
+			// u is kept out of sets in which it is useless. Useless by counting is not useless to the model, which is what extend
+			// is for.
 			if with.more(is) {
 				x.offer(i, lacks, set|1<<j, with)
 			}
@@ -349,6 +396,8 @@ func (x *regionSearch) enumerate(i int, lacks room, set uint32, j int, is roomBe
 // offer lists the set, which is chosen, with each room that the node can have then: many pods of the first class and few of
 // the second, or the other way round.
 func (x *regionSearch) offer(i int, lacks room, set uint32, is roomBeside) {
+	// From the most of the second class to none. The room of the first class can only grow on the way, and where it does not, the
+	// pair with fewer of the second is no better than the one before.
 	for b := lacks[1]; b >= 0; b-- {
 		if b < lacks[1] && is[b] <= is[b+1] {
 			continue // more of the one at no loss of the other
@@ -363,6 +412,8 @@ func (x *regionSearch) offer(i int, lacks room, set uint32, is roomBeside) {
 
 // add counts the unit as gone. What is left of a gang goes with its members above the minimum, so that these are added too.
 func (x *regionSearch) add(u *unit) {
+	// A gang is not evicted below its minimum and left running. So the rest of a gang always comes with its members above the
+	// minimum, and their cost counts for it.
 	for _, o := range u.spare {
 		if o.gone != x.turn {
 			x.addOne(o)
@@ -379,6 +430,7 @@ func (x *regionSearch) addOne(u *unit) {
 	x.disruption.count(u, 1)
 	x.cost += u.cost
 	x.chosen = append(x.chosen, u)
+	// What the gate lacks is counted down beside the room, in the same walk: a set must satisfy both.
 	if x.relief != nil {
 		x.short -= x.relief.gives[u]
 	}
@@ -412,7 +464,10 @@ func (x *regionSearch) undo(to int) {
 // extend proposes what is chosen, which makes room by counting and yet was refused, with one more unit, then with two, and
 // so on: whatever the reason is, one of the smallest sets that have it is found before the larger ones.
 func (x *regionSearch) extend() {
+	// By the number of units and not by their cost: the reason for a refusal is mostly a single pod that holds the one device, or
+	// is the one that a rule minds, and one unit more is the likeliest remedy.
 	for more := 1; more <= len(x.pool) && !x.spent(); more++ {
+		// If not even the cheapest extension by so many is below the limit, none by more is.
 		if !x.extendBy(more, 0) {
 			return // all others cost too much
 		}
@@ -446,6 +501,7 @@ func (x *regionSearch) extendBy(more, i int) (any bool) {
 
 // propose tries out on the model the units that are chosen, which cost less than what is at hand.
 func (x *regionSearch) propose() bool {
+	// A trial places the gang on the model and costs far more than a step on counts, so the two have budgets of their own.
 	x.asked++
 	if !x.alike && !x.few {
 		x.asked += 9 // to place unlike members is a search by itself
@@ -454,6 +510,8 @@ func (x *regionSearch) propose() bool {
 	for _, u := range x.chosen {
 		x.lift(u)
 	}
+	// The model has the last word. Whatever the tables said, a set becomes the limit only if the gang starts with its victims
+	// lifted, what is moved has a place, and no promise is broken.
 	open := x.opens()
 	if open {
 		x.limit, x.best = cost, slices.Clone(x.chosen)

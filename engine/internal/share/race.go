@@ -13,6 +13,15 @@ const ample = 1 << 60
 const fine = 1 << 12
 
 // race is one round of raising shares together. Racers are in the order of the group.
+//
+// The picture: a level rises from 0. A racer at level t has t times its weight of its dominant resource, the one of which it
+// needs the largest part of all there is, and of its other resources in the proportion in which it needs them. It stops when it
+// has all that it needs, or when a resource that it needs ends. That is dominant resource fairness (DRF): whoever is still
+// running has, for its weight, the same dominant part as all others that are.
+// Nothing is raised in small steps. Between two events every racer takes at a constant speed, so the next event is worked out and
+// the race jumps there: at most one event for each racer and for each resource. Everything is in whole numbers, because shares
+// must be the same on every machine and after every replay: amounts are parts of the total in fixed point, and quotients are
+// compared by their cross products in 128 bits.
 type race struct {
 	racers []racer
 	byGoal []int32 // racers by the level at which they have all that they need
@@ -40,6 +49,7 @@ type racer struct {
 // has come to the end of a resource that it needs. What nobody can be given any more does not count as needed in the
 // next.
 func (d *divider) deal(group []int32) {
+	// Each round but the last ends at least one resource, so there are no more rounds than resources, and one.
 	for range d.dims + 1 {
 		if !d.line(group) {
 			return
@@ -59,9 +69,12 @@ func (d *divider) line(group []int32) bool {
 		x := racer{node: i}
 		for r, total := range d.total {
 			need := d.want[int(i)*d.dims+r] - d.share[int(i)*d.dims+r]
+			// What there is nothing left of is not needed: a queue that also wants GPUs of which there are none must not be kept
+			// from the CPU.
 			if need <= 0 || d.left[r] <= 0 || total <= 0 {
 				need = 0
 			}
+			// Rounded up, so that a need of one unit of a huge total is not 0 and its racer not left at the start.
 			goal := partUp(need, total)
 			c.need, c.goal = append(c.need, need), append(c.goal, goal)
 			x.dominant = max(x.dominant, goal)
@@ -90,6 +103,8 @@ const (
 // is w' + (w' - u'), and at least a tenth of w'.
 func (d *divider) handicap() {
 	c := &d.race
+	// For example, two queues of weight 1, of which one used three quarters of all that both used: w' is 1/2 for each, u' is 3/4
+	// and 1/4, and their weights become 1/4 and 3/4. The past is paid back without anybody being shut out.
 	var weights, used int64
 	for k := range c.racers {
 		x := &c.racers[k]
@@ -101,6 +116,8 @@ func (d *divider) handicap() {
 		x := &c.racers[k]
 		if used > 0 {
 			past, _ := mulDivMod(min(used, d.used(x.node)), weights*grain, used)
+			// In parts of a grain of the sum of weights: 2*w' - u' times weights*grain, which is a common factor and so changes
+			// no proportion.
 			x.weight = max(x.weight*grain/mildest, 2*x.weight*grain-past)
 		}
 	}
@@ -116,6 +133,8 @@ func (d *divider) pace() {
 	for k := range c.racers {
 		weights += c.racers[k].weight
 	}
+	// Speeds are shifted up as far as their sums cannot overflow: the ratio of a small need to a dominant one keeps up to 40
+	// bits.
 	c.shift = 0
 	for weights<<(c.shift+1) < 1<<61 && c.shift < 40 {
 		c.shift++
@@ -131,6 +150,8 @@ func (d *divider) pace() {
 		for r, goal := range c.goal[k*d.dims : (k+1)*d.dims] {
 			speed := x.weight << c.shift
 			if goal < x.dominant {
+				// It takes of this resource in proportion to its need, so that all its needs are met at the same level. At least
+				// 1, or a racer with a tiny need would never end the resource that it waits for.
 				ratio, _ := mulDivMod(goal, 1<<c.shift, x.dominant)
 				speed = x.weight * ratio
 				if goal > 0 {
@@ -141,6 +162,8 @@ func (d *divider) pace() {
 			c.pace[r] += speed
 		}
 	}
+	// By dominant/weight, the level at which the racer has everything, as cross products; equals stay in the order of the group,
+	// by name.
 	slices.SortFunc(c.byGoal, func(a, b int32) int {
 		x, y := &c.racers[a], &c.racers[b]
 		if o := compareProducts(x.dominant, y.weight, y.dominant, x.weight); o != 0 {
@@ -155,6 +178,9 @@ func (d *divider) pace() {
 func (d *divider) run() {
 	c := &d.race
 	c.got = append(c.got[:0], c.goal...)
+	// Racers are visited in the order in which they would come home. Before one does, every resource that ends at a lower level
+	// ends first, which stops others and so slows the pace of what is left: the resource that ends next is looked for anew each
+	// time.
 	for _, k := range c.byGoal {
 		x := &c.racers[k]
 		for !x.out {
@@ -174,6 +200,7 @@ func (d *divider) run() {
 func (c *race) scarcest() int {
 	worst := -1
 	for r, pace := range c.pace {
+		// room/pace is the level at which the resource ends if nobody stops before.
 		if pace > 0 && (worst < 0 || compareProducts(c.room[r], c.pace[worst], c.room[worst], pace) < 0) {
 			worst = r
 		}
@@ -185,6 +212,7 @@ func (c *race) scarcest() int {
 func (d *divider) end(r int) {
 	c := &d.race
 	c.ended[r] = true
+	// Taken before anybody stops: all stop at this one level, and stop changes both.
 	room, pace := c.room[r], c.pace[r]
 	for k := range c.racers {
 		if c.racers[k].out || c.speed[k*d.dims+r] == 0 {
@@ -204,6 +232,7 @@ func (d *divider) stop(k int) {
 	c.racers[k].out = true
 	for r := range c.pace {
 		c.pace[r] -= c.speed[k*d.dims+r]
+		// Rounding may have given away a grain more than there was; room is never less than nothing.
 		c.room[r] = max(0, c.room[r]-c.got[k*d.dims+r])
 	}
 }
@@ -214,6 +243,8 @@ func (d *divider) score() bool {
 	c := &d.race
 	moved := false
 	for r, total := range d.total {
+		// Parts of the total become units again. Rounded down, they can only leave something over, never hand out more than there
+		// is.
 		left := d.left[r]
 		if total <= 0 || left <= 0 {
 			continue
@@ -225,6 +256,7 @@ func (d *divider) score() bool {
 				continue
 			}
 			whole, rest := need, int64(0)
+			// Who has everything gets its need itself, and not the fixed point's idea of it.
 			if !x.full {
 				whole, rest = units(c.got[k*d.dims+r], total)
 			}
@@ -235,6 +267,8 @@ func (d *divider) score() bool {
 			d.share[int(x.node)*d.dims+r] += whole
 			left -= whole
 		}
+		// Of a resource that ended, less than one unit for each racer is left over. The largest remainders get them, equals by
+		// name: the method of Hamilton, which no order of the nodes changes.
 		if c.ended[r] {
 			d.handOut(r, c.parts, left)
 			left = 0 // but for what the fixed point lost of a very large total
