@@ -20,6 +20,8 @@ import (
 // behind it move a few times and not with every cycle.
 
 // Passing says whether a gang waits at gates that open when running work ends, and at no others.
+// Waiting for work to end helps against a full cluster, and does not against a missing queue or a node selector that matches
+// nothing: a start time for such a gang would be a lie.
 func Passing(gates []why.Gate) bool {
 	return !slices.ContainsFunc(gates, func(g why.Gate) bool {
 		switch g.Cause {
@@ -57,11 +59,16 @@ func (c *Calendar) Promise(g *cluster.Gang, t cluster.Turn, gates []why.Gate, mu
 		c.drop(old)
 		return false
 	}
+	// At most Config.Heads blocked gangs are promised a start in a cycle, because each promise keeps room idle that others could
+	// use. One that was promised before stays promised, also when it is not among the first any more: a promise is not taken back
+	// for a newcomer.
 	c.heads.blocked++
 	if old == nil && !must && c.m.Config.Heads >= 0 && c.heads.blocked > c.m.Config.Heads {
 		c.WakeAged(t)
 		return false
 	}
+	// The future is played on the model itself, and rolled back: the gang gets the places that are held for it, running work is
+	// taken off, queues are charged.
 	m := c.m.Mark()
 	c.ask.Claim(g)
 	defer c.m.Rollback(m)
@@ -79,6 +86,7 @@ func (c *Calendar) Promise(g *cluster.Gang, t cluster.Turn, gates []why.Gate, mu
 		c.give(r, old)
 		return true
 	case old == nil:
+	// The cycle has lifted as many pods for promises as it may. That a promise was not looked at is no reason to break it.
 	case c.exhausted(): // it stands, unseen
 		c.draft.Plan.Promises = append(c.draft.Plan.Promises, *old)
 		return true
@@ -110,6 +118,7 @@ func (c *Calendar) Standing(g *cluster.Gang) *api.Promise {
 // stillHolds looks whether the gang can start when and where it was promised, or there sooner. Only what runs there is
 // looked at, unless it waits for its queue rather than for room. What is overdue there is over by then; see workEnd.
 func (c *Calendar) stillHolds(g *cluster.Gang, t cluster.Turn, gates []why.Gate, old *api.Promise) *Reservation {
+	// A promise that is due and not kept is not late yet in this view: what should have ended is believed to end now.
 	by := later(old.Start.UTC(), c.now)
 	c.lookFrom(old.Since.UTC(), by)
 	defer c.lookFrom(time.Time{}, time.Time{})
@@ -123,6 +132,8 @@ func (c *Calendar) stillHolds(g *cluster.Gang, t cluster.Turn, gates []why.Gate,
 	}
 	slices.SortFunc(nodes, cluster.ComparePlaces)
 	releases := c.releasesOn(nodes, by)
+	// Room on its nodes depends on what runs there. A limit of its queue depends on what runs anywhere in the queue, so then all
+	// ends up to the promised start are looked at.
 	if slices.ContainsFunc(gates, func(g why.Gate) bool { return !ofRoom(g.Cause) }) {
 		releases = until(c.allReleases(), by)
 	}
@@ -172,6 +183,8 @@ func (c *Calendar) lookFrom(since, due time.Time) {
 // give enters the promise in the plan, and in memory if it is new or changed, and protects it in this cycle.
 func (c *Calendar) give(r *Reservation, old *api.Promise) {
 	var p api.Promise
+	// The same start is the same promise, word by word: it is not written again, and so a cycle in which nothing changed writes
+	// nothing.
 	if old != nil && old.Start.Equal(r.start) {
 		p = *old
 	} else {
@@ -243,7 +256,9 @@ func (c *Calendar) foresee(g *cluster.Gang, t cluster.Turn, releases []release, 
 		c.m.Rollback(m)
 		c.m.Trying = trying
 	}()
+	// Taken before the future is played, because headroom compares what the queues use now with what they may use then.
 	used := c.usedOf(g)
+	// The time is found first, by counting, with a search over the ends (future.go). The place is chosen after that, once.
 	x := &future{c: c, g: g, turn: t, releases: c.withMoments(releases)}
 	at, ok := x.firstFit()
 	if !ok {
@@ -261,6 +276,7 @@ func (c *Calendar) foresee(g *cluster.Gang, t cluster.Turn, releases []release, 
 	c.keepOff(w)
 	c.charge(w, 1)
 	defer c.charge(w, -1)
+	// The model is in the future now. What the gang is given from here on is what has to be kept for it.
 	places := c.m.Mark()
 	if !c.ask.Place(g, t, first) {
 		return nil
@@ -272,6 +288,7 @@ func (c *Calendar) foresee(g *cluster.Gang, t cluster.Turn, releases []release, 
 		for _, d := range p.Demands {
 			v.Add(d.Dim, d.Amount)
 		}
+		// A gang that has its nodes to itself needs all their GPUs kept, whether it uses them or not.
 		if g.Whole && v.At(quantity.DimGPU) > 0 {
 			v.Add(quantity.DimGPU, p.Host.Spec.Allocatable.Get(c.m.Config.GPU)-v.At(quantity.DimGPU))
 		}
@@ -323,6 +340,8 @@ func (c *Calendar) headroomOf(g *cluster.Gang, used []quantity.Vector) []headroo
 		if q.Spec != nil {
 			for _, limit := range q.Spec.Limits {
 				dim, most := c.m.Booked(limit)
+				// q.Used is the queue's use in that future, with the gang in it; most minus that is what it could use beyond;
+				// added to what it uses now, that is the most it may use until then.
 				out = append(out, headroom{q, dim, used[i].At(dim) + most - q.Used.At(dim)})
 			}
 		}

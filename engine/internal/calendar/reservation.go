@@ -77,6 +77,8 @@ type stay struct {
 }
 
 // stay is the gang if it started at the time.
+// Nobody knows the end of work that names no run time and has no history. Such a stay is never over, so that it may start only
+// where it leaves the promised room alone from the first moment on.
 func (c *Calendar) stay(g *cluster.Gang, from time.Time) stay {
 	w := stay{gang: g, from: from, soft: !slices.ContainsFunc(g.All(), (*cluster.Pod).Firm)}
 	if d := c.runTime(g.Terms(), c.by); d > 0 {
@@ -115,6 +117,7 @@ func (c *Calendar) reserve(r *Reservation) {
 	if c.reserved == nil {
 		c.reserved = make(map[*cluster.Node][]*Reservation)
 	}
+	// The list of a node is in the order in which reservations were made, and unreserve relies on that: it takes the last off.
 	for n := range r.needs {
 		c.reserved[n] = append(c.reserved[n], r)
 	}
@@ -150,13 +153,17 @@ func (c *Calendar) keptOn(n *cluster.Node, w stay) (kept quantity.Vector, cards 
 			}
 			continue
 		}
+		// The moment that counts for this reservation: its start, or where it has started before the stay begins, that beginning.
 		at := later(r.start, w.from)
 		//mutate: time-backfill
 		if w.over(at) {
 			continue
 		}
+		// All reservations of the node are added up at that moment, not this one alone: two promised gangs that overlap need
+		// their room at the same time, and two that follow each other do not.
 		more := c.owed(n, w.gang, at)
 		for dim, amount := range more {
+			// Of each resource the largest need over all moments: what is left at the worst moment is what the stay may take.
 			if amount > kept.At(dim) {
 				kept.Add(dim, amount-kept.At(dim))
 				if by == nil {
@@ -186,7 +193,10 @@ func (c *Calendar) owed(n *cluster.Node, g *cluster.Gang, at time.Time) quantity
 			}
 		}
 	}
+	// What ends by then pays for what is owed, and counts against it. A node whose running work ends before the promised start
+	// owes nothing, and may be filled until then.
 	for _, p := range n.Pods {
+		// The gang that is being tested has been put on its nodes already, for the test.
 		if g != nil && p.In == g && p.Node == "" {
 			continue // it is being placed, and is still there then
 		}
@@ -225,6 +235,8 @@ func (c *Calendar) Breaks(g *cluster.Gang, pods []*cluster.Pod) []why.Gate {
 	for i, p := range pods {
 		hosts[i] = p.Host
 	}
+	// Three tests, the cheapest first: room on the gang's nodes, limits of queues, and rules between pods. The first that fails
+	// names the promise that the gang would break.
 	//mutate: time-begins-when-evicted -> c.stay(g, c.now)
 	w := c.stayOn(g, hosts)
 	gates := c.breaksOnNodes(w, pods)
@@ -250,6 +262,7 @@ func (c *Calendar) breaksOnNodes(w stay, pods []*cluster.Pod) []why.Gate {
 			return []why.Gate{by.gate()}
 		}
 		for _, d := range p.Demands {
+			// The pods are placed, so Free is what they leave. Only resources that the pod takes can be its fault.
 			if by != nil && kept.At(d.Dim) > 0 && p.Host.Free.At(d.Dim) < kept.At(d.Dim) {
 				return []why.Gate{by.gate()}
 			}
@@ -269,6 +282,7 @@ func (c *Calendar) overHeadroom(w stay, pods []*cluster.Pod) []why.Gate {
 			if r.gang == w.gang || w.over(r.start) {
 				continue
 			}
+			// The pods are charged already. A gang that adds nothing to the queue is not blamed for what the queue uses.
 			if x.part(pods) > 0 && x.queue.Used.At(x.dim) > x.most {
 				return []why.Gate{r.gate()}
 			}
@@ -346,6 +360,8 @@ func (c *Calendar) settleHeadroom(g *cluster.Gang, pods []*cluster.Pod) {
 // whether place found one. A question, where the gang's is one that others ask too, is not asked again once there was none.
 func (c *Calendar) Beside(g *cluster.Gang, asks *index.Question, place func() bool) bool {
 	w := c.stayOn(g, nil)
+	// The memo is by question, and who asks the same question may stay for another time. So it is for those alone of whom nobody
+	// knows when they end: they all must leave the same.
 	if asks != nil && !w.until.IsZero() {
 		asks = nil // who leaves early may use more
 	}
@@ -354,6 +370,8 @@ func (c *Calendar) Beside(g *cluster.Gang, asks *index.Question, place func() bo
 	}
 	holds := c.keepOff(w)
 	if place() {
+		// A place was found beside what is reserved. The holds were for the test; the reservations themselves stay, and protect
+		// the room from those that come after.
 		for _, h := range holds {
 			c.m.IgnoreHold(h)
 		}
@@ -375,9 +393,11 @@ func (c *Calendar) KeepOff(g *cluster.Gang) { c.keepOff(c.stay(g, c.now)) }
 // keepOff lets what the stay must leave be taken from the nodes, until rolled back.
 func (c *Calendar) keepOff(w stay) []*cluster.Hold {
 	var out []*cluster.Hold
+	// Only nodes with reservations are touched, which are few, whatever the size of the cluster.
 	//archtest:any-order a hold changes its own node alone
 	for n := range c.reserved {
 		kept, cards, _, whole := c.keptOn(n, w)
+		// A booked node is closed by taking all that is free on it.
 		if whole {
 			kept = n.Free
 		}

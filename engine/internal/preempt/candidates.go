@@ -60,11 +60,14 @@ func (s *Candidates) candidatesOf(q *cluster.Queue) *candidateList {
 func (s *Candidates) runningOf(q *cluster.Queue) []*running {
 	r := s.candidatesOf(q)
 	switch {
+	// Bringing a list up to date costs a search and a move of memory for each change, and making it anew a sort. With changes for
+	// half of the list, making it anew is cheaper.
 	case !r.made || !q.Followed || r.of != s.m.Tree.Version || len(q.Changes) > 8+len(r.all)/2:
 		s.listCandidates(q)
 	case len(q.Changes) > 0:
 		changes := q.Changes
 		q.Changes = nil
+		// A gang that starts is noted once for each of its pods, and looked at once.
 		seen := make(map[cluster.Workload]bool, len(changes))
 		for _, l := range changes {
 			if !seen[l] {
@@ -167,6 +170,8 @@ func (s *Candidates) runningBelow(q *cluster.Queue) []*running {
 		r.edition = r.revised
 		return own
 	}
+	// The list with those below is made of the queue's own and of its children's. If none of them has a later edition than it was
+	// made of, it holds. An edition is given once and to one list, so that equal editions mean equal lists.
 	last := r.revised
 	for _, c := range q.Children {
 		s.runningBelow(c)
@@ -184,6 +189,7 @@ func (s *Candidates) runningBelow(q *cluster.Queue) []*running {
 		}
 		lists = append(lists, below.ranked)
 	}
+	// The lists are sorted already, each by itself: two at a time are merged, in rounds, which costs n log k for k children.
 	for len(lists) > 1 {
 		lists = append(lists[2:], merge(lists[0], lists[1], compareBelow(q)))
 	}

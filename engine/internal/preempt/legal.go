@@ -13,6 +13,15 @@ import (
 // Who may be evicted for whom. Legality is judged workload by workload, as things stand before anybody is taken.
 
 // claim is a gang that looks for others' work to be evicted for it.
+//
+// There are five reasons for which work may be evicted for another, tried from the strongest to the weakest. A unit keeps the
+// first reason that applies, which becomes the cause of its eviction:
+//
+//   - Reclaimed: its queue holds more than its quota, and the claimant's queue is within its own.
+//   - Shared: the same with fair shares, under the timeshare policy.
+//   - Overran: it started after the claimant was promised its start, and runs longer than its author said.
+//   - Idled: its GPUs were measured to do nothing for longer than its queue allows.
+//   - Preempted: it is in the claimant's own queue and of a lower priority.
 type claim struct {
 	y       *Cycle
 	g       *cluster.Gang
@@ -47,6 +56,7 @@ type claim struct {
 // find lists the units that are legal to evict for the claim, in no order.
 func (c *claim) find() {
 	s := c.y.Candidates
+	// The number of the claim marks its units, so that nothing has to be reset when the next claim looks at the same ones.
 	s.claims++
 	c.id, c.units, c.owed, c.preempts = s.claims, c.units[:0], false, false
 	c.sharing = c.sharesKept()
@@ -59,6 +69,8 @@ func (c *claim) find() {
 	c.overrun()
 	c.idle()
 	c.theirs = c.outbid()
+	// The claimant's own queue comes last. A claimant whose queue is owed quota takes it back from borrowers, and its neighbours
+	// in the queue, who have as much right to the quota, keep what they have.
 	if !c.owed || len(c.units) == 0 {
 		c.preempt()
 	}
@@ -74,6 +86,7 @@ func (c *claim) preempt() {
 		return
 	}
 	all := c.y.runningOf(c.q)
+	// The list is in the order of priority, the highest first: the loop ends at the first that is not lower.
 	for i := len(all) - 1; i >= 0 && all[i].priority < c.t.Priority; i-- {
 		if !all[i].promoted() {
 			c.take(all[i], api.Preempted, -1)
@@ -87,6 +100,9 @@ func (c *claim) reclaim() {
 		return
 	}
 	reach := 0
+	// Up the tree: if the claimant's queue is within its quota, it may ask the queues beside it; if its department is within the
+	// department's quota too, the departments beside that, and so on. reach is how far up that was, since the claimant must be
+	// within quota up to there also with the place that is found.
 	for x := c.q; x != nil && c.fitsIn(x, c.y.m.Quota); x = x.Parent {
 		for _, z := range c.y.siblings(x) {
 			if z != x {
@@ -119,6 +135,8 @@ func (c *claim) sharesKept() int {
 	if len(dims) == 0 || c.q == &c.y.m.Unqueued {
 		return reach
 	}
+	// Here what the queues have now is compared, without the claimant's needs: it takes the place of another of its own queue,
+	// and the sum stays the same.
 	//mutate: share-kept
 	for x := c.q; x != nil; x = x.Parent {
 		if slices.ContainsFunc(dims, func(dim int) bool { return x.Committed(dim) > x.Fair.At(dim) }) {
@@ -147,6 +165,7 @@ func (c *claim) sharedDims() []int {
 // fitsShare says whether the queue is within its fair share with what the claimant asks for.
 func (c *claim) fitsShare(q *cluster.Queue, dims []int) bool {
 	for _, dim := range dims {
+		// What is held for the claimant counts in Committed already, and is taken off so that it does not count twice.
 		if q.Committed(dim)-c.own.At(dim)+c.needs[dim] > q.Fair.At(dim) {
 			return false
 		}
@@ -201,6 +220,7 @@ func (c *claim) overrun() {
 	c.y.everyRunning(func(t *running) {
 		end := c.y.saidEnd(t)
 		switch {
+		// Work that ran before the promise was made was part of the calculation, and its overrun is nobody's breach.
 		case end.IsZero() || t.started.Before(p.Since.Truncate(time.Second)): // clusters tell starts to the second
 		case c.y.Now.Before(end):
 			c.y.Wake(end)
@@ -233,6 +253,7 @@ func (c *claim) takesBack(t *running) bool {
 // than theirs with the claimant.
 func (c *claim) isOwed(t *running, dims []int, part, most func(*cluster.Queue, int) int64) bool {
 	s := c.y.Candidates
+	// Both walk up their trees to the two queues that are beside each other: there one of them asks and the other is asked.
 	for x := t.payer; x != nil && len(dims) > 0; x = x.Parent {
 		for _, dim := range dims {
 			if t.size.At(dim) > 0 && x.Committed(dim) > part(x, dim) {
@@ -339,6 +360,7 @@ func (c *claim) takeUnit(u *unit, cause api.EvictionCause, reach int) {
 	if u.claim == c.id || t.Gang == c.g || t.payer.Frozen() {
 		return
 	}
+	// A queue can say that nothing is taken from it for other queues, such as one of Volcano with reclaimable: false.
 	if byOthers := cause == api.Reclaimed || cause == api.Shared; byOthers && t.payer.Spec != nil && t.payer.Spec.Keeps {
 		return
 	}
