@@ -494,6 +494,36 @@ func (d *devices) unsure(offered *convert.Offered, n *corev1.Node) bool {
 	})
 }
 
+// InvalidPools is on how many nodes there are pools of devices that contradict themselves, and the first of these pools by name with what is
+// wrong with it.
+func (f *Feed) InvalidPools() (nodes int, first string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	d := f.devices
+	all := slices.Clone(d.far.Invalid)
+	//archtest:any-order the least is looked for
+	for _, offered := range d.offered {
+		all = append(all, offered.Invalid...)
+	}
+	if len(all) == 0 {
+		return 0, ""
+	}
+	var at []reach
+	for _, p := range all {
+		for _, r := range p.Reach {
+			at = append(at, newReach(r))
+		}
+	}
+	least := slices.MinFunc(all, func(a, b convert.InvalidPool) int { return strings.Compare(a.Name, b.Name) })
+	//archtest:any-order they are counted
+	for _, n := range f.nodes.objects {
+		if slices.ContainsFunc(at, func(r reach) bool { return r.holds(n) }) {
+			nodes++
+		}
+	}
+	return nodes, least.Name + ": " + least.Why
+}
+
 // matched counts the node's devices that a resource is had from. Of parts of a card it is more than can be had at once, which the
 // choice of devices sees to.
 func (d *devices) matched(n *engine.Node, resource string) (count int64) {

@@ -58,7 +58,7 @@ func (d *devices) withFar(own convert.Offered, n *corev1.Node) (convert.Offered,
 	if len(d.far.Devices) == 0 || n == nil || d.manyFar() {
 		return own, nil
 	}
-	out := convert.Offered{Unsure: own.Unsure, Devices: own.Devices[:len(own.Devices):len(own.Devices)], Counters: own.Counters[:len(own.Counters):len(own.Counters)]}
+	out := convert.Offered{Unsure: own.Unsure, Invalid: own.Invalid, Devices: own.Devices[:len(own.Devices):len(own.Devices)], Counters: own.Counters[:len(own.Counters):len(own.Counters)]}
 	here, pools, from := make([]bool, len(d.far.Devices)), make(map[string]bool), make(map[string]bool)
 	for i := range d.far.Devices {
 		if here[i] = d.reaches[i].holds(n); here[i] {

@@ -85,6 +85,26 @@ func keepTogether(v *engine.Pod, claims []string) {
 	v.PodRules = &rules
 }
 
+// ClaimsInCommon is how many claims two or more pods of the gang wait with, if no rule between pods of their own ties them.
+func (f *Feed) ClaimsInCommon(workload string) (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	users := make(map[string]int)
+	//archtest:any-order they are counted
+	for _, m := range f.members.gangs[workload] {
+		if a := m.pod.Spec.Affinity; len(m.pod.Spec.TopologySpreadConstraints) > 0 || a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) {
+			return 0
+		}
+		claims, _ := f.devices.claimsOf(m)
+		for _, c := range claims {
+			if users[c.Key]++; users[c.Key] == 2 {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // consumers are, by claim, whom the pod's claims are reserved for: the pod, or its PodGroup where that has the same claim.
 func (f *Feed) consumers(m *member) map[types.UID]resourcev1.ResourceClaimConsumerReference {
 	group := f.gangs.groups[m.workload]

@@ -244,6 +244,15 @@ type Offered struct {
 	// Unsure is who reaches devices of pools of which not all slices are there, or that contradict themselves: nobody gets all devices of
 	// a node with such.
 	Unsure []Reach
+	// Invalid are pools that contradict themselves, which nobody gets devices of.
+	Invalid []InvalidPool
+}
+
+// InvalidPool is a pool that contradicts itself.
+type InvalidPool struct {
+	Name  string  // with its driver
+	Why   string  // "device gpu-0 is there twice"
+	Reach []Reach // who would reach devices of it
 }
 
 // OfferedDevice is a device and whose it is.
@@ -368,9 +377,14 @@ func ReadSlices(all []*resourcev1.ResourceSlice) Offered {
 		for _, s := range p.slices {
 			one.add(p.driver+"/"+p.name, s)
 		}
-		if int64(len(p.slices)) != p.slices[0].Spec.Pool.ResourceSliceCount || !one.makeSense() {
+		whole, fault := int64(len(p.slices)) == p.slices[0].Spec.Pool.ResourceSliceCount, one.contradiction()
+		if !whole || fault != "" {
+			from := len(out.Unsure)
 			for _, s := range p.slices {
 				out.unsure(s)
+			}
+			if whole {
+				out.Invalid = append(out.Invalid, InvalidPool{p.driver + "/" + p.name, fault, out.Unsure[from:]})
 			}
 			continue
 		}
@@ -383,22 +397,29 @@ func ReadSlices(all []*resourcev1.ResourceSlice) Offered {
 	return out
 }
 
-// makeSense says whether no device and no counter of a pool is there twice, and devices draw on counters that there are.
-func (o *Offered) makeSense() bool {
+// contradiction is what of a pool makes no sense, "" for nothing: a device or a counter that is there twice, or a device that draws on a counter
+// which is not there.
+func (o *Offered) contradiction() string {
 	known, seen := make(map[string]bool, len(o.Counters)), make(map[string]bool, len(o.Devices))
 	for _, c := range o.Counters {
 		if known[c.Name] {
-			return false
+			return fmt.Sprintf("counter %s is there twice", c.Name)
 		}
 		known[c.Name] = true
 	}
-	for _, d := range o.Devices {
-		if seen[d.ID] || slices.ContainsFunc(d.draws, func(x engine.Draw) bool { return !known[x.Counter] }) {
-			return false
+	for i := range o.Devices {
+		d := &o.Devices[i]
+		if seen[d.ID] {
+			return fmt.Sprintf("device %s is there twice", d.Name)
 		}
 		seen[d.ID] = true
+		for _, x := range d.draws {
+			if !known[x.Counter] {
+				return fmt.Sprintf("device %s draws on counter %s, which is not there", d.Name, x.Counter)
+			}
+		}
 	}
-	return true
+	return ""
 }
 
 // group finds which groups the devices of a pool are of in the sets of counters that they draw on, of sets in which any is of one

@@ -19,7 +19,7 @@ import (
 // the annotation berth.dev/cause of events about them, as JSON. The sentence beside it, in the condition PodScheduled or the event's
 // note, says the same. It holds while PodScheduled is False: of a pod that has a node it is what the pod waited for last.
 //
-// Version 3, 2026-11-18: device. Version 2, 2026-11-16: lacks, refusals, binding. Version 1, 2026-11-16. Fields are added, never renamed; who reads
+// Version 4, 2026-11-18: claims. Version 3, 2026-11-18: device. Version 2, 2026-11-16: lacks, refusals, binding. Version 1, 2026-11-16. Fields are added, never renamed; who reads
 // passes over those that it does not know.
 type Pending struct {
 	Cause   why.Cause   `json:"cause"`
@@ -48,6 +48,8 @@ type Gate struct {
 	Milli    bool      `json:"milli,omitempty"` // Need, Have and Limit are thousandths of Resource
 	// Lacks are, of larger-than-any-node, the resources of which the largest node has too little.
 	Lacks []why.Lack `json:"lacks,omitempty"`
+	// Claims are the requests of resource claims for which nodes have no devices, or none that are free, at most maxClaims of them.
+	Claims []string `json:"claims,omitempty"`
 }
 
 // ClaimsNotReady is the cause of a pod that the engine does not know because its claims are not there, BindingFailed of one that has a
@@ -63,6 +65,9 @@ const maxGates = 8
 
 // maxRefusals is how many refusals are written down.
 const maxRefusals = 4
+
+// maxClaims is how many requests of claims are written down.
+const maxClaims = 4
 
 // Naming is what the reader is told of a workload, by its key.
 type Naming func(workload string) string
@@ -85,6 +90,7 @@ func OfWaiting(w *engine.Waiting, certs []why.Certificate, promised time.Time, n
 			if g.Cause == why.LargerThanAnyNode {
 				gate.Lacks = c.Lacks()
 			}
+			gate.Claims = unmetRequests(c)
 			for _, r := range c.Refusals() {
 				if len(p.Refusals) < maxRefusals && !slices.Contains(p.Refusals, r) {
 					p.Refusals = append(p.Refusals, r)
@@ -94,6 +100,21 @@ func OfWaiting(w *engine.Waiting, certs []why.Certificate, promised time.Time, n
 		p.Gates = append(p.Gates, gate)
 	}
 	return p
+}
+
+// unmetRequests are the requests of claims that exclude nodes, as they stand in clauses.
+func unmetRequests(c *why.Certificate) (out []string) {
+	for _, d := range c.Domains {
+		for _, r := range d.Rows {
+			for _, clause := range r.Removed {
+				devices := clause.Kind == why.ByDevices || clause.Kind == why.ByHeld
+				if devices && len(out) < maxClaims && !slices.Contains(out, clause.Detail) {
+					out = append(out, clause.Detail)
+				}
+			}
+		}
+	}
+	return out
 }
 
 // Sentence is all that keeps a workload waiting, the binding gate first.

@@ -37,7 +37,7 @@ func (r *reporter) ofDevice(s *start, a *cluster.Attaching, state report.DeviceS
 		if !r.turns(p.UID, "device: "+text) {
 			continue
 		}
-		said := pending{reason, text, cause}
+		said := pending{reason: reason, text: text, cause: cause}
 		if state == report.DeviceAttaching {
 			r.tellPod(p, said, corev1.EventTypeNormal, reason) // others work on its start: nothing has failed
 		} else {

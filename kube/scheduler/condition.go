@@ -59,7 +59,7 @@ func (r *reporter) patchPod(ctx context.Context, key string, uid types.UID, said
 	if pod == nil {
 		return nil
 	}
-	text := clip(said.text, maxMessage)
+	text := clip(said.message(), maxMessage)
 	conditions, since := []corev1.PodCondition(nil), metav1.Now()
 	if c := r.s.feed.Admission(key, uid); c != nil {
 		conditions = append(conditions, *c)

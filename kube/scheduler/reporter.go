@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"sync"
@@ -182,7 +183,7 @@ func (r *reporter) ClaimsMissing(p *corev1.Pod, what []string) {
 	}
 	text := strings.Join(what, "; ")
 	if r.turns(p.UID, "claims: "+text) {
-		r.wait(p, pending{"ClaimsNotReady", text, report.Pending{Cause: report.ClaimsNotReady, Verdict: why.Blocked}})
+		r.wait(p, pending{reason: "ClaimsNotReady", text: text, cause: report.Pending{Cause: report.ClaimsNotReady, Verdict: why.Blocked}})
 	}
 }
 
@@ -263,7 +264,11 @@ func signal(to chan<- struct{}) {
 type pending struct {
 	reason, text string
 	cause        report.Pending
+	stock        string // what the condition says in place of text: the same in the stock scheduler's words
 }
+
+// message is that of the condition PodScheduled.
+func (p *pending) message() string { return cmp.Or(p.stock, p.text) }
 
 // pending is why the workload waits, as who reads its namespace is told. The promise in it counts as announced.
 func (r *reporter) pending(w *engine.Waiting, plan *engine.Plan) pending {
@@ -276,13 +281,34 @@ func (r *reporter) pending(w *engine.Waiting, plan *engine.Plan) pending {
 			text = "has quota and places, and waits: " + what
 		}
 	}
-	return pending{report.Reason(w), text, report.OfWaiting(w, plan.Certificates, start, name)}
+	said := pending{reason: report.Reason(w), text: text, cause: report.OfWaiting(w, plan.Certificates, start, name)}
+	r.inStockWords(&said, w, plan)
+	return said
+}
+
+// inStockWords has the condition say what people and their tools know from the stock scheduler, where that is all there is to say, or
+// begin with it.
+func (r *reporter) inStockWords(said *pending, w *engine.Waiting, plan *engine.Plan) {
+	switch g := r.s.feed.Group(w.Gang); {
+	case report.UnmetClaims(w, plan.Certificates):
+		nodes, first := r.s.feed.InvalidPools()
+		said.stock = report.StockClaims(w, plan.Certificates, nodes)
+		if nodes > 0 {
+			said.text += "; invalid resource pools, such as " + first
+		}
+	case g != nil && g.Spec.SchedulingPolicy.Gang != nil && said.reason == corev1.PodReasonUnschedulable:
+		claims := 0
+		if w.Cause == why.PodRules {
+			claims = r.s.feed.ClaimsInCommon(w.Gang)
+		}
+		said.stock = report.StockGroup(g.Spec.SchedulingPolicy.Gang.MinCount, claims, said.text)
+	}
 }
 
 // bindingFailed is of a pod that has a place and is not bound.
 func bindingFailed(b report.Binding) pending {
 	reason, text, cause := report.OfBinding(b)
-	return pending{reason, text, cause}
+	return pending{reason: reason, text: text, cause: cause}
 }
 
 // later writes in the background, after what was to be written of the same object.
