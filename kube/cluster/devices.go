@@ -59,7 +59,7 @@ type devices struct {
 
 	hosts map[string]*corev1.Node // nodes that list GPUs as broken, by name
 
-	undone map[string]bool // keys of pods that wait for devices of which nothing is decided; others may come that will do
+	undone map[string]bool // keys of pods for which it matters that other devices come or go: nothing is decided about those that they want, or there are none
 	pods   map[string]bool // keys of pods to give again
 	stale  map[string]bool // names of nodes to give again
 	// The devices that several nodes reach changed: all nodes are to be given again.
@@ -669,6 +669,7 @@ func (f *Feed) claimDevices(m *member, v *engine.Pod) (missing []string) {
 		}
 	}
 	keepTogether(v, together)
+	delete(d.undone, m.key)
 	if m.waiting() {
 		v.Devices = nil
 		asked.Claims.Counted = stands != nil && len(asked.Claims.Requests) == 0
@@ -681,7 +682,6 @@ func (f *Feed) claimDevices(m *member, v *engine.Pod) (missing []string) {
 		}
 		missing = append(missing, f.classless(m)...)
 		missing = append(missing, asked.Missing...)
-		delete(d.undone, m.key)
 		if what := d.undecided(&asked); what != "" {
 			d.undone[m.key] = true
 			v.Features = slices.Clone(v.Features)
@@ -697,6 +697,9 @@ func (f *Feed) claimDevices(m *member, v *engine.Pod) (missing []string) {
 		whole, of := d.gpusAsked(&asked)
 		gpus += max(0, whole-counted)
 		parts += of
+		if d.mayChange(&asked) {
+			d.undone[m.key] = true
+		}
 	}
 	if Expected(m.pod) && m.bound() { // its Job is let in: its GPUs are counted, and which they are its pods will say
 		whole, of := d.gpusAsked(&asked)
@@ -890,7 +893,7 @@ func (d *devices) gpusHeld(c *resourcev1.ResourceClaim) (whole, parts int64) {
 }
 
 // gpusAsked counts the GPUs of requests that only whole GPUs match; and, in thousandths, what others come to at least. Of several options it
-// is the one that is least: more would keep the pod off nodes where that can be had.
+// is the one that is least, of those that any device matches: more would keep the pod off nodes where that can be had.
 func (d *devices) gpusAsked(a *convert.Asked) (whole, parts int64) {
 	met := make(map[string]meeting)
 	for _, s := range a.Selections {
@@ -900,11 +903,14 @@ func (d *devices) gpusAsked(a *convert.Asked) (whole, parts int64) {
 		least, gpus := int64(-1), int64(-1)
 		for _, o := range r.Options {
 			is := met[o.Selection]
+			if !is.some {
+				continue
+			}
 			of, wholes := is.least*int64(o.Count), int64(0)
 			if o.Admin {
 				of = 0
 			}
-			if is.some && !is.parts && !o.Admin {
+			if !is.parts && !o.Admin {
 				wholes = int64(o.Count)
 			}
 			if least < 0 || of < least {
@@ -914,11 +920,18 @@ func (d *devices) gpusAsked(a *convert.Asked) (whole, parts int64) {
 				gpus = wholes
 			}
 		}
-		if whole += gpus; gpus == 0 {
+		if whole += max(0, gpus); gpus == 0 {
 			parts += max(0, least)
 		}
 	}
 	return whole, parts
+}
+
+// mayChange says whether what the claims come to depends on which devices there are: an option that none matches now may be the one that is
+// had, once there are some.
+func (d *devices) mayChange(a *convert.Asked) bool {
+	return slices.ContainsFunc(a.Selections, func(s convert.Selection) bool { return !d.meets(&s).some }) ||
+		slices.ContainsFunc(a.Claims.Requests, func(r engine.DeviceRequest) bool { return len(r.Options) > 1 })
 }
 
 // giveDevices gives the nodes and the pods again whose devices, or claims, changed. Pods whose claims are being seen to are left
