@@ -2,7 +2,11 @@ package engine_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -154,6 +158,114 @@ func TestDevicesOfSeveralNodesEqualBruteForce(t *testing.T) {
 		}
 		if err := oracle.Valid(snap, engine.Config{}, noon, plan); err != nil {
 			t.Fatalf("%v\n%s\n%s", err, text(t, snap), text(t, plan))
+		}
+	})
+}
+
+// TestVictimElsewhere has the only device, which two nodes reach, held on the other node, where the claimant may not be.
+func TestVictimElsewhere(t *testing.T) {
+	s := farWorld(1, everyNode)
+	low := farPod("low", "", 1)
+	low.Node, low.Devices, low.Claims, low.Evictable, low.Started = "n1", []string{"far/0"}, nil, true, noon
+	high := farPod("high", "n0", 2)
+	high.Priority = 10
+	s.Apply(engine.Change{Pod: low}, engine.Change{Pod: high})
+	plan := s.Plan(noon)
+	if len(plan.Evictions) != 1 || plan.Evictions[0].Pod != "ns/low" || plan.Evictions[0].For != "ns/high" {
+		t.Fatalf("evictions %+v, waits %+v", plan.Evictions, plan.Waiting)
+	}
+	s.Apply(plan.Changes...)
+	newcomer := farPod("newcomer", "n1", 3)
+	newcomer.Priority = 10
+	s.Apply(engine.Change{Gone: &engine.Ref{Kind: engine.KindPod, Key: "ns/low", Version: 4}}, engine.Change{Pod: newcomer})
+	plan = s.Plan(noon.Add(time.Second))
+	if len(plan.Starts) != 1 || plan.Starts[0].Placements[0].Pod != "ns/high" || plan.Starts[0].Placements[0].Node != "n0" {
+		t.Fatalf("starts %+v, waits %+v", plan.Starts, plan.Waiting)
+	}
+}
+
+// TestVictimsElsewhereEqualBruteForce has devices of nodes and such that several reach, some of them held by work that may be evicted, and a pod that may
+// be on some of the nodes: somebody is evicted for it exactly where that helps, and nobody in vain.
+func TestVictimsElsewhereEqualBruteForce(t *testing.T) {
+	often(t, 10, func(t *rapid.T) {
+		snap := engine.Snapshot{Version: engine.SnapshotVersion}
+		reaches := []int{1 + upTo(t, 6), 7}
+		free := map[string]int{"far/0": reaches[0], "far/1": 7}
+		for i := range 3 {
+			n := engine.Node{Name: fmt.Sprint("n", i), Allocatable: engine.Resources{{Resource: engine.CPU, Value: pick[int64](t, 1000, 2000)}, {Resource: engine.Pods, Value: 10}}}
+			if seldom(t, 2) {
+				id := fmt.Sprintf("%s/own", n.Name)
+				n.Offers, free[id] = append(n.Offers, engine.Offer{ID: id, Selections: []string{"s"}}), 1<<i
+			}
+			for d, nodes := range reaches {
+				if nodes&(1<<i) != 0 {
+					n.Offers = append(n.Offers, engine.Offer{ID: fmt.Sprint("far/", d), Selections: []string{"s"}, Reach: fmt.Sprint("nodes ", nodes)})
+				}
+			}
+			snap.Nodes = append(snap.Nodes, n)
+		}
+		cpu := map[string]int64{}
+		for _, id := range slices.Sorted(maps.Keys(free)) {
+			at := upTo(t, 2)
+			node := fmt.Sprint("n", at)
+			if free[id]&(1<<at) == 0 || cpu[node]+1000 > snap.Nodes[at].Allocatable.Get(engine.CPU) || seldom(t, 3) {
+				continue
+			}
+			cpu[node] += 1000
+			p := farPod("held-"+strings.ReplaceAll(id, "/", "-"), "", uint64(len(snap.Pods)+1))
+			p.Claims, p.Node, p.Devices, p.Started = nil, node, []string{id}, noon
+			p.Requests = engine.Resources{{Resource: engine.CPU, Value: 1000}}
+			p.Evictable, p.Priority = !seldom(t, 3), pick[int32](t, 0, 0, 20)
+			snap.Pods = append(snap.Pods, *p)
+		}
+		want := farPod("p", "", 50)
+		want.Priority, want.Requests = 10, engine.Resources{{Resource: engine.CPU, Value: 1000}}
+		want.Claims.Requests[0].Options[0].Count = pick(t, 1, 1, 2)
+		if mask := 1 + upTo(t, 6); mask != 7 {
+			want.Nodes = []string{}
+			for i := range 3 {
+				if mask&(1<<i) != 0 {
+					want.Nodes = append(want.Nodes, fmt.Sprint("n", i))
+				}
+			}
+		}
+		running := len(snap.Pods)
+		snap.Pods = append(snap.Pods, *want)
+		without := func(gone func(p *engine.Pod) bool) bool {
+			rest := snap
+			rest.Pods = slices.DeleteFunc(slices.Clone(snap.Pods), func(p engine.Pod) bool { return gone(&p) })
+			return oracle.CanStart(rest, engine.Config{}, noon, "ns/p")
+		}
+		can := false
+		for set := range 1 << running {
+			gone := map[string]bool{}
+			legal := true
+			for i := range running {
+				if p := &snap.Pods[i]; set&(1<<i) != 0 {
+					gone[p.Key], legal = true, legal && p.Evictable && p.Priority < want.Priority
+				}
+			}
+			can = can || legal && set > 0 && without(func(p *engine.Pod) bool { return gone[p.Key] })
+		}
+		starts := without(func(*engine.Pod) bool { return false })
+		plan := engine.Schedule(snap, noon, engine.Config{})
+		victims := map[string]bool{}
+		for _, e := range plan.Evictions {
+			victims[e.Pod] = true
+		}
+		if (len(victims) > 0) != (can && !starts) {
+			t.Fatalf("victims %v, but brute force says starts %v, with evictions %v\n%s\n%s", victims, starts, can, text(t, snap), text(t, plan))
+		}
+		if len(victims) == 0 {
+			return
+		}
+		for spared := range victims {
+			if without(func(p *engine.Pod) bool { return victims[p.Key] && p.Key != spared }) {
+				t.Fatalf("%s is evicted in vain\n%s\n%s", spared, text(t, snap), text(t, plan))
+			}
+		}
+		if !without(func(p *engine.Pod) bool { return victims[p.Key] }) {
+			t.Fatalf("%v are evicted in vain\n%s\n%s", victims, text(t, snap), text(t, plan))
 		}
 	})
 }

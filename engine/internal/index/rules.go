@@ -221,6 +221,10 @@ func (x *Index) newRules(key ClassKey) *classRules {
 // Ruled says whether the class is under rules between pods that must be kept.
 func (c *Class) Ruled() bool { return c.rules != nil && c.rules.hard }
 
+// Elsewhere says whether what keeps pods of the class off a node may be on another node: by a rule between pods, or a device that several nodes
+// reach.
+func (c *Class) Elsewhere() bool { return c.far || c.Ruled() }
+
 // Coupled says whether a pod of the class decides where others of it may be, on other nodes than its own: what the nodes
 // admit does not add up.
 func (c *Class) Coupled() bool { return c.far || c.coupledByRules() }

@@ -183,8 +183,9 @@ func (c *claim) pickRegion() (open, hope bool) {
 			continue
 		}
 		o := wants[0]
-		// What keeps pods of the class off a node by a rule may be on another, where counting does not look for it.
-		hope = hope || o.Class.Ruled()
+		// What is on another node than the pods of the class may be, counting does not look for.
+		//mutate: victims-elsewhere
+		hope = hope || o.Class.Elsewhere()
 		v := c.newScan(o)
 		// Most claims are for one pod. Then the cheapest single unit that makes room for it, or the cheapest few of one node, is
 		// all that counts, and it is found in one walk over the units.

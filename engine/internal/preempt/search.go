@@ -177,9 +177,9 @@ func (w *search) run() {
 	// cuts the search of all others.
 	for i := range w.kins {
 		wants := w.wants(i)
-		// Rules between pods are not counted: evicting a pod in one rack can open another rack. Where all sets can be gone
-		// through, the model is asked about each instead.
-		if len(wants) == 0 || len(wants[0].Pods) > searchPods || w.few && wants[0].Class.Ruled() {
+		// Rules between pods, and devices that several nodes reach, are not counted: evicting a pod in one rack can open another.
+		// Where all sets can be gone through, the model is asked about each instead.
+		if len(wants) == 0 || len(wants[0].Pods) > searchPods || w.few && wants[0].Class.Elsewhere() {
 			w.uncounted()
 			continue
 		}
