@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
 	"github.com/berth-dev/berth/fleet/dra"
 	"github.com/berth-dev/berth/fleet/gpu"
@@ -56,7 +57,7 @@ func (c podClaim) results() []resourcev1.DeviceRequestAllocationResult {
 }
 
 // claims reads the pod's claims, in the order of its spec. They must be allocated and reserved for the
-// pod. A claim that was meant not to be made is left out.
+// pod or its PodGroup. A claim that was meant not to be made is left out.
 func (s *sources) claims(ctx context.Context, pod *corev1.Pod) ([]podClaim, error) {
 	var all []podClaim
 	for _, ref := range claimRefs(pod) {
@@ -101,13 +102,15 @@ func claimName(pod *corev1.Pod, ref *corev1.PodResourceClaim) (*string, error) {
 	return nil, fmt.Errorf(`pod "%s/%s": ResourceClaim not created yet`, pod.Namespace, pod.Name)
 }
 
-// usable says why the pod may not use the claim; nil: it may.
+// usable says why the pod may not use the claim; nil: it may, by itself or as one of its PodGroup (DRAWorkloadResourceClaims), as a
+// kubelet decides (k8s.io/kubernetes v1.37.1, pkg/kubelet/cm/dra/manager.go).
 func usable(pod *corev1.Pod, ref *corev1.PodResourceClaim, claim *resourcev1.ResourceClaim) error {
-	if ref.ResourceClaimName == nil && !metav1.IsControlledBy(claim, pod) {
-		return fmt.Errorf("ResourceClaim %s/%s was not created for Pod %s/%s (Pod is not owner)", claim.Namespace, claim.Name, pod.Namespace, pod.Name)
+	if ref.ResourceClaimName == nil {
+		if err := resourceclaim.IsForPod(pod, claim, true); err != nil {
+			return err
+		}
 	}
-	forPod := func(r resourcev1.ResourceClaimConsumerReference) bool { return r.UID == pod.UID }
-	if !slices.ContainsFunc(claim.Status.ReservedFor, forPod) {
+	if !resourceclaim.IsReservedForPod(pod, claim, true) {
 		return fmt.Errorf("pod %s (%s) is not allowed to use ResourceClaim %s (%s)", pod.Name, pod.UID, claim.Name, claim.UID)
 	}
 	if claim.Status.Allocation == nil {

@@ -231,6 +231,39 @@ func TestADeviceIsNotPreparedTwice(t *testing.T) {
 	})
 }
 
+// A claim of a PodGroup is for all its pods, and for no others.
+func TestClaimsOfAPodGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		controller := true
+		made := allocated("made", nil, "r=gpu-1")
+		made.OwnerReferences = []metav1.OwnerReference{{APIVersion: "scheduling.k8s.io/v1beta1", Kind: "PodGroup", Name: "ring", Controller: &controller}}
+		named := allocated("named", nil, "r=gpu-0")
+		for _, c := range []*resourcev1.ResourceClaim{made, named} {
+			c.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{{APIGroup: "scheduling.k8s.io", Resource: "podgroups", Name: "ring", UID: "uid-ring"}}
+		}
+		w := newDRAWorld(t, made, named)
+		for name, group := range map[string]string{"a": "ring", "b": "ring", "stranger": "other"} {
+			w.create(testPod(name, "pause", claims("named"), func(p *corev1.Pod) {
+				p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &group}
+				p.Spec.ResourceClaims = append(p.Spec.ResourceClaims, corev1.PodResourceClaim{Name: "own", ResourceClaimTemplateName: new("one")})
+				p.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "own", ResourceClaimName: new("made")}}
+			}))
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		got := map[string]corev1.PodPhase{}
+		for _, name := range []string{"a", "b", "stranger"} {
+			got[name] = w.get(name).Status.Phase
+		}
+		if diff := cmp.Diff(map[string]corev1.PodPhase{"a": "Running", "b": "Running", "stranger": "Pending"}, got); diff != "" {
+			t.Error(diff, w.said("a"), w.said("b"))
+		}
+		if got := w.said("stranger"); len(got) == 0 || !strings.HasSuffix(got[0], "pod stranger (uid-stranger) is not allowed to use ResourceClaim named (claim-named)") {
+			t.Errorf("events %q", got)
+		}
+	})
+}
+
 // A driver that is away keeps new pods waiting and does not hurt those that run.
 func TestDriverGoesAndComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -38,7 +38,7 @@ var Modules = map[string][]string{
 	"fleet/drill":                    {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "sigs.k8s.io/yaml"},
 	"fleet/fault":                    {"k8s.io/api", "k8s.io/apimachinery"},
 	"fleet/file":                     {"go.yaml.in/yaml/v3", "k8s.io/apimachinery"},
-	"fleet/kubelet":                  {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/component-helpers", "k8s.io/klog/v2"},
+	"fleet/kubelet":                  {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/component-helpers", "k8s.io/dynamic-resource-allocation", "k8s.io/klog/v2"},
 	"fleet/shell":                    {"mvdan.cc/sh/v3"},
 	"fleet/shell/internal/lang":      {"mvdan.cc/sh/v3"},
 	"fleet/provisioner":              {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/component-helpers", "k8s.io/klog/v2", "sigs.k8s.io/yaml"},
