@@ -180,12 +180,14 @@ func anySpec(t *rapid.T) engine.Spec {
 	}
 	if s.Requests[0].Value > 0 {
 		s.GPU = anyGPU(t)
+		anyNames(t, &s.GPU)
 	}
 	if seldom(t, 3) {
 		s.Requests[0].Value, s.GPU, s.Claims = pick[int64](t, 0, 0, 1), engine.GPU{}, anyClaims(t)
 		s.Claimed = pick[int64](t, 0, 0, 142, 500)
 	} else if seldom(t, 2) {
 		s.Requests[0].Value, s.GPU, s.Part = 0, engine.GPU{Models: s.GPU.Models}, anyPart(t)
+		anyNames(t, &s.GPU)
 	} else if seldom(t, 3) {
 		s.Requests[0].Value, s.GPU = 0, engine.GPU{}
 		s.Requests = append(s.Requests, engine.Amount{Resource: mig, Value: pick[int64](t, 1, 1, 2)})
@@ -206,6 +208,15 @@ func anyGPU(t *rapid.T) engine.GPU {
 		Models: pick(t, nil, nil, nil, nil, []string{"A"}, []string{"B", "A"}, []string{"A-MIG-1g.10gb"}),
 		Clique: pick(t, "", "", "", engine.Prefer, engine.Require),
 		NUMA:   pick(t, "", "", "", engine.Prefer, engine.Require),
+	}
+}
+
+// anyNames lets some pods have some devices only.
+func anyNames(t *rapid.T, g *engine.GPU) {
+	if seldom(t, 3) {
+		g.Only = pick(t, nil, []string{"n0-gpu0"}, []string{"n0-gpu1", "n1-gpu0", "n1-gpu1"}, []string{"d0", "d1", "d2", "nobody"})
+		g.Except = pick(t, nil, nil, []string{"n0-gpu0"}, []string{"n0-gpu1", "n1-gpu0", "d1"})
+		g.NotModels = pick(t, nil, nil, []string{"A"})
 	}
 }
 
@@ -519,6 +530,7 @@ func anyDeviceCase(t *rapid.T) engine.Snapshot {
 		p := engine.Pod{Key: fmt.Sprint("gang-", i), Gang: "gang", Rank: i}
 		p.Requests = engine.Resources{{Resource: gpu, Value: pick[int64](t, 1, 2, 3)}}
 		p.GPU = engine.GPU{Models: pick(t, nil, nil, []string{"A"}), Clique: pick(t, "", engine.Require), NUMA: pick(t, "", engine.Require)}
+		anyNames(t, &p.GPU)
 		snap.Pods = append(snap.Pods, p)
 	}
 	return snap

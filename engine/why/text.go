@@ -536,6 +536,8 @@ func (c Clause) Text() string {
 		return fmt.Sprintf("host port %s taken on %s", c.Detail, nodes)
 	case ByModel:
 		return fmt.Sprintf("no free GPU of model %s on %s", c.Detail, nodes)
+	case ByNamed:
+		return fmt.Sprintf("no free GPU that it may use (%s) on %s", c.Detail, nodes)
 	case ByIsland:
 		return "GPUs not in one NVLink clique or NUMA node on " + nodes
 	case ByDevices: // begins as the stock scheduler's message does, which people look for

@@ -182,6 +182,7 @@ const (
 	ByNodeSet   ClauseKind = "allowed-nodes" // not among the nodes its volumes allow
 	ByPort      ClauseKind = "host-port"     // Detail: the first port taken
 	ByModel     ClauseKind = "gpu-model"     // Detail: the model asked for
+	ByNamed     ClauseKind = "gpu-named"     // no GPU that the pod may use, by name or model, or none that is free; Detail: which it may use
 	ByIsland    ClauseKind = "gpu-island"    // devices are free, but not in one NVLink clique or NUMA node
 	ByWholeNode ClauseKind = "whole-node"    // Detail: the workload that has, or spoils, the whole node
 	ByDevices   ClauseKind = "devices"       // no devices that match its resource claims, or too few; Detail: the requests

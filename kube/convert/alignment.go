@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,17 +22,56 @@ func gpuOf(o *metav1.ObjectMeta) engine.GPU {
 		out.Models = types
 	}
 	out.Clique, out.NUMA, _ = alignment(asked(o, v1alpha1.KeyGPUAlignment))
+	if out.NUMA == "" && numaBound(o) {
+		out.NUMA = engine.Require
+	}
+	out.NotModels, _ = typesOf(o.Annotations[hami.KeyNoUseType])
+	if list, ok := uuids(o, hami.KeyUseUUID); ok {
+		out.Only = list
+	}
+	if list, ok := uuids(o, hami.KeyNoUseUUID); ok {
+		out.Except = list
+	}
 	return out
+}
+
+// nobody is a name that no GPU has.
+const nobody = ","
+
+// uuids reads one of HAMi's lists of GPUs; ok is false where there is none, or one that is too long to be read.
+func uuids(o *metav1.ObjectMeta, key string) (names []string, ok bool) {
+	list := o.Annotations[key]
+	names, said := hami.UUIDs(list)
+	if !said || len(list) > MaxValueBytes {
+		return nil, false
+	}
+	slices.Sort(names)
+	if names = slices.Compact(names); len(names) == 0 {
+		names = []string{nobody}
+	}
+	return names, true
+}
+
+// numaBound says whether the object wants its GPUs on one NUMA node as HAMi has it.
+func numaBound(o *metav1.ObjectMeta) bool {
+	yes, err := strconv.ParseBool(o.Annotations[hami.KeyNUMABind])
+	return err == nil && yes
 }
 
 // gpuTypes reads HAMi's list of products that will do. HAMi takes each for a part of the product's name; ok is false unless all of
 // them name a model, and then the key is among those that are not heeded.
 func gpuTypes(o *metav1.ObjectMeta) (out []string, ok bool) {
-	list := asked(o, hami.KeyUseType)
-	if list == "" || len(list) > MaxValueBytes {
+	return typesOf(asked(o, hami.KeyUseType))
+}
+
+func typesOf(list string) (out []string, ok bool) {
+	if strings.TrimSpace(list) == "" || len(list) > MaxValueBytes {
 		return nil, false
 	}
 	for name := range strings.SplitSeq(list, ",") {
+		if strings.TrimSpace(name) == "" {
+			continue
+		}
 		short, _ := shortModel(strings.TrimSpace(name))
 		if !chip.MatchString(short) && !strings.HasPrefix(short, "RTX") || len(out) == MaxGPUModels {
 			return nil, false
@@ -40,7 +80,7 @@ func gpuTypes(o *metav1.ObjectMeta) (out []string, ok bool) {
 			out = append(out, short)
 		}
 	}
-	return out, true
+	return out, len(out) > 0
 }
 
 // alignment reads a value of v1alpha1.KeyGPUAlignment. One that cannot be read asks for nothing: its workload waits.

@@ -29,9 +29,11 @@ func foreignKeys(p *corev1.Pod, requests engine.Resources, domains []string) []s
 		read = append(read, hami.KeyUseType)
 		out = variants(hami.KeyUseType, asked(&p.ObjectMeta, hami.KeyUseType))
 	}
-	// Parts of GPUs come from those in that mode alone.
-	if part := partOf(p); part.Part != nil && part.by == sharedByHAMi && strings.TrimSpace(p.Annotations[hami.KeyMode]) == hami.Core {
-		read = append(read, hami.KeyMode)
+	read = append(read, hamiRead(p)...)
+	if _, ok := typesOf(p.Annotations[hami.KeyNoUseType]); ok {
+		for _, text := range variants(hami.KeyNoUseType, p.Annotations[hami.KeyNoUseType]) {
+			out = append(out, strings.Replace(text, "will do)", "is left out)", 1))
+		}
 	}
 	models := len(out)
 	mine := func(key string) bool {
@@ -53,6 +55,29 @@ func foreignKeys(p *corev1.Pod, requests engine.Resources, domains []string) []s
 		out[models+i] = clipped(key, MaxNameBytes) + " (a key of another scheduler)"
 	}
 	return fewKeys(out, "of other schedulers")
+}
+
+// hamiRead are the keys of HAMi that the pod has and that are carried out.
+func hamiRead(p *corev1.Pod) (out []string) {
+	add := func(key string, ok bool) {
+		if ok {
+			out = append(out, key)
+		}
+	}
+	for _, key := range []string{hami.KeyUseUUID, hami.KeyNoUseUUID} {
+		_, ok := uuids(&p.ObjectMeta, key)
+		add(key, ok || strings.TrimSpace(p.Annotations[key]) == "")
+	}
+	_, ok := typesOf(p.Annotations[hami.KeyNoUseType])
+	add(hami.KeyNoUseType, ok || strings.TrimSpace(p.Annotations[hami.KeyNoUseType]) == "")
+	part := partOf(p)
+	// Parts of GPUs come from those in that mode alone. HAMi takes a GPU whose mode is in the list.
+	add(hami.KeyMode, part.Part != nil && part.by == sharedByHAMi && strings.Contains(p.Annotations[hami.KeyMode], hami.Core))
+	add(hami.KeyNUMABind, !numaBound(&p.ObjectMeta) || part.Part == nil || part.Cards == 1)
+	// Nodes and GPUs are packed anyway, and whole GPUs are alike.
+	add(hami.KeyNodePolicy, strings.TrimSpace(p.Annotations[hami.KeyNodePolicy]) == hami.Binpack)
+	add(hami.KeyGPUPolicy, gpuPolicy(p) != "")
+	return out
 }
 
 // fewKeys is the keys, sorted and each once; of more than MaxProblems the first of them and how many more there are.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/dialect/hami"
 )
 
@@ -32,7 +33,13 @@ func TestForeignKeysAreSaid(t *testing.T) {
 		pod  *corev1.Pod
 		want []string
 	}{
-		"HAMi":               {pod("nvidia.com/gpu", nil, map[string]string{"nvidia.com/nouse-gputype": "A100", "hami.io/gpu-scheduler-policy": "spread"}), []string{"hami.io/gpu-scheduler-policy", "nvidia.com/nouse-gputype"}},
+		"HAMi": {pod("nvidia.com/gpu", nil, map[string]string{
+			"nvidia.com/nouse-gputype": "A100", "nvidia.com/use-gpuuuid": "GPU-1", "nvidia.com/nouse-gpuuuid": "GPU-2", "nvidia.com/numa-bind": "true",
+			"hami.io/gpu-scheduler-policy": "spread", "hami.io/node-scheduler-policy": "binpack"}), nil},
+		"HAMi's other words": {pod("nvidia.com/gpu", nil, map[string]string{
+			"nvidia.com/nouse-gputype": "PCIe cards", "nvidia.com/use-gpuuuid": strings.Repeat("GPU-1,", 1000), "nvidia.com/vgpu-mode": "mig",
+			"hami.io/gpu-scheduler-policy": "mutex", "hami.io/node-scheduler-policy": "spread"}),
+			[]string{"hami.io/gpu-scheduler-policy", "hami.io/node-scheduler-policy", "nvidia.com/nouse-gputype", "nvidia.com/use-gpuuuid", "nvidia.com/vgpu-mode"}},
 		"HAMi's mode":        {pod("nvidia.com/gpumem", nil, map[string]string{"nvidia.com/vgpu-mode": "hami-core"}), nil},
 		"another mode":       {pod("nvidia.com/gpumem", nil, map[string]string{"nvidia.com/vgpu-mode": "mig"}), []string{"nvidia.com/vgpu-mode"}},
 		"HAMi's models":      {pod("nvidia.com/gpu", nil, map[string]string{"nvidia.com/use-gputype": "A100,Tesla V100"}), nil},
@@ -62,5 +69,36 @@ func TestProductsOfHAMiAreSaid(t *testing.T) {
 	want := []string{"nvidia.com/use-gputype NVIDIA A100-SXM4-40GB (any A100 will do)"}
 	if diff := cmp.Diff(want, Unheeded(p)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestNamedGPUs has the lists of HAMi's CheckUUID and CheckType (v2.10.0, pkg/device/devices.go).
+func TestNamedGPUs(t *testing.T) {
+	for name, c := range map[string]struct {
+		keys map[string]string
+		want engine.GPU
+		hami bool // it goes where HAMi's plugin is told which GPUs to give
+	}{
+		"a list":               {map[string]string{hami.KeyUseUUID: "GPU-b, GPU-a,,GPU-b "}, engine.GPU{Only: []string{"GPU-a", "GPU-b"}}, true},
+		"case counts":          {map[string]string{hami.KeyUseUUID: "gpu-A"}, engine.GPU{Only: []string{"gpu-A"}}, true},
+		"both":                 {map[string]string{hami.KeyUseUUID: "GPU-a,GPU-b", hami.KeyNoUseUUID: "GPU-b"}, engine.GPU{Only: []string{"GPU-a", "GPU-b"}, Except: []string{"GPU-b"}}, true},
+		"blank is no wish":     {map[string]string{hami.KeyUseUUID: " ", hami.KeyNoUseUUID: "", hami.KeyNoUseType: " "}, engine.GPU{}, false},
+		"commas name nobody":   {map[string]string{hami.KeyUseUUID: " , "}, engine.GPU{Only: []string{nobody}}, true},
+		"not a type":           {map[string]string{hami.KeyNoUseType: "a100, Tesla V100,"}, engine.GPU{NotModels: []string{"A100", "V100"}}, false},
+		"no type that is read": {map[string]string{hami.KeyNoUseType: "Tesla"}, engine.GPU{}, false},
+		"one NUMA node":        {map[string]string{hami.KeyNUMABind: "1"}, engine.GPU{NUMA: engine.Require}, false},
+		"no NUMA node":         {map[string]string{hami.KeyNUMABind: "no"}, engine.GPU{}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Annotations: c.keys}}
+			p.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{wholeGPU: resource.MustParse("1")}, Requests: corev1.ResourceList{wholeGPU: resource.MustParse("1")}}}}
+			got := Pod(p, Options{})
+			if diff := cmp.Diff(c.want, got.GPU); diff != "" {
+				t.Errorf("GPU (-want +got):\n%s", diff)
+			}
+			if is := got.Selector[KeySharing] == sharedByHAMi; is != c.hami {
+				t.Errorf("only where HAMi gives GPUs: %v", is)
+			}
+		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -155,7 +156,7 @@ func hamiPart(p *corev1.Pod) partRequest {
 	case cards > MaxNodeGPUs:
 		return wrong(wholeGPU, cards, fmt.Sprintf("1 to %d", MaxNodeGPUs))
 	default:
-		out := engine.Part{Cards: int(cards), Memory: mib, Compute: cores * 10}
+		out := engine.Part{Cards: int(cards), Memory: mib, Compute: cores * 10, Spread: gpuPolicy(p) == hami.Spread}
 		if mib == 0 { // all of it, where nothing is said
 			if out.Share = percent * 10; percent == 0 {
 				out.Share = 1000
@@ -163,6 +164,14 @@ func hamiPart(p *corev1.Pod) partRequest {
 		}
 		return partRequest{Part: &out, by: sharedByHAMi}
 	}
+}
+
+// gpuPolicy is how the pod wants its GPUs to be chosen among those of a node, "" where it does not say, or asks for something else.
+func gpuPolicy(p *corev1.Pod) string {
+	if v := strings.TrimSpace(p.Annotations[hami.KeyGPUPolicy]); v == hami.Binpack || v == hami.Spread {
+		return v
+	}
+	return ""
 }
 
 // give has the spec ask for the part in place of the resources that stand for it.
@@ -182,6 +191,14 @@ func (r partRequest) give(s *engine.Spec) {
 	}
 	selector[KeySharing] = r.by
 	s.Selector = selector
+}
+
+// named has a pod that may have some GPUs only go where whoever gives GPUs is told which: a kubelet gives whichever it likes.
+func named(s *engine.Spec) {
+	if len(s.GPU.Only)+len(s.GPU.Except) == 0 || s.Part == nil && s.Requests.Get(wholeGPU) == 0 || s.Selector[KeySharing] != "" {
+		return
+	}
+	s.Selector = labelled(s.Selector, KeySharing, sharedByHAMi)
 }
 
 // part notes a request for a part of GPUs that cannot be read.

@@ -176,7 +176,7 @@ func TestModelsOfHAMi(t *testing.T) {
 		"A100,V100":                   {"A100", "V100"},
 		"NVIDIA A100-SXM4-40GB, a100": {"A100"},
 		"Tesla":                       nil,
-		"A100,":                       nil,
+		"A100,":                       {"A100"},
 		"":                            nil,
 	} {
 		p := sharingPod(map[string]string{hami.KeyUseType: text}, []string{"nvidia.com/gpu", "1"})

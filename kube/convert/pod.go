@@ -123,6 +123,7 @@ func spec(p *corev1.Pod, o Options) engine.Spec {
 		Features:    features(p, takes),
 	}
 	partOf(p).give(&out)
+	named(&out)
 	between(p, &out, o)
 	return out
 }

@@ -164,5 +164,5 @@ func trimResources(list corev1.ResourceList) {
 // readForeign says whether the key is of those that somebody here reads, or may: Kubernetes' own and KAI's.
 func readForeign(key string) bool {
 	prefix, _, _ := strings.Cut(key, "/")
-	return key == kaiGroup || key == kaiFraction || key == kaiMemory || key == kaiDevices || key == kaiContainer || key == hami.KeyUseType || strings.HasSuffix(prefix, "kubernetes.io") || strings.HasSuffix(prefix, "k8s.io")
+	return key == kaiGroup || key == kaiFraction || key == kaiMemory || key == kaiDevices || key == kaiContainer || slices.Contains(hamiKeys(), key) || strings.HasSuffix(prefix, "kubernetes.io") || strings.HasSuffix(prefix, "k8s.io")
 }

@@ -15,6 +15,8 @@ type Part struct {
 	// Compute is the share of each card's compute, in thousandths; 0: whatever the others leave. A pod that wants all of it has
 	// the card for itself.
 	Compute int64 `json:"compute,omitempty"`
+	// Spread takes those cards of a node of which the most is left, in place of those in use.
+	Spread bool `json:"spread,omitempty"`
 }
 
 // Whole is the whole of a card's memory or compute in the units of Part.Share and Part.Compute.

@@ -14,6 +14,7 @@ func (s *Spec) Equal(o *Spec) bool {
 		slices.Equal(s.Tolerations, o.Tolerations) && slices.Equal(s.Ports, o.Ports) && s.NodeName == o.NodeName &&
 		(s.Nodes == nil) == (o.Nodes == nil) && slices.Equal(s.Nodes, o.Nodes) &&
 		slices.Equal(s.GPU.Models, o.GPU.Models) && s.GPU.Clique == o.GPU.Clique && s.GPU.NUMA == o.GPU.NUMA &&
+		slices.Equal(s.GPU.Only, o.GPU.Only) && slices.Equal(s.GPU.Except, o.GPU.Except) && slices.Equal(s.GPU.NotModels, o.GPU.NotModels) &&
 		(s.PodRules == o.PodRules || s.Rules().equal(o.Rules())) && s.Claims.equal(o.Claims) && s.Part.equal(o.Part) && s.Claimed == o.Claimed && slices.Equal(s.Features, o.Features)
 }
 

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -190,6 +191,46 @@ type GPU struct {
 	Models []string `json:"models,omitempty"` // alternatives, best first; a gang gets one of them for all its members
 	Clique Wish     `json:"clique,omitempty"` // all in one NVLink clique
 	NUMA   Wish     `json:"numa,omitempty"`   // all on one NUMA node
+
+	// Which devices will do, by name; a device's name is what stands behind the last slash of its ID. Of a node whose devices are not
+	// listed none has a name, and none will do.
+	Only      []string `json:"only,omitempty"` // nil: all
+	Except    []string `json:"except,omitempty"`
+	NotModels []string `json:"notModels,omitempty"` // models that will not do
+}
+
+// Names says whether only some devices of a model will do.
+func (g *GPU) Names() bool { return len(g.Only)+len(g.Except)+len(g.NotModels) > 0 }
+
+// Takes says whether a device with this ID and model will do, as far as Only, Except and NotModels go. An ID of "" is of a device that
+// is not listed.
+func (g *GPU) Takes(id, model string) bool {
+	name := id[strings.LastIndexByte(id, '/')+1:]
+	if slices.Contains(g.NotModels, model) {
+		return false
+	}
+	if len(g.Only)+len(g.Except) == 0 {
+		return true
+	}
+	return name != "" && (g.Only == nil || slices.Contains(g.Only, name)) && !slices.Contains(g.Except, name)
+}
+
+// Which is Only, Except and NotModels as text; of long lists the first names.
+func (g *GPU) Which() string {
+	var out []string
+	for _, l := range []struct {
+		word string
+		of   []string
+	}{{"only ", g.Only}, {"not ", g.Except}, {"not model ", g.NotModels}} {
+		if len(l.of) > 0 {
+			text := l.word + strings.Join(l.of[:min(len(l.of), 3)], " or ")
+			if len(l.of) > 3 {
+				text += fmt.Sprintf(" or %d more", len(l.of)-3)
+			}
+			out = append(out, text)
+		}
+	}
+	return strings.Join(out, ", ")
 }
 
 // Wish is how much a pod wants something.
@@ -592,7 +633,8 @@ type Rejected struct {
 //	23 2026-11-18  Queue.Flavors and QuotaFirst: amounts of queues by kind of node
 //	24 2026-11-18  Queue.Keeps: what a queue borrows is not asked back; Queue.Lend of one GPU model is refused
 //	25 2026-11-18  Offer.Groups; an attribute of an Offer may have several values; DeviceOption.As
-const SnapshotVersion = 25
+//	26 2026-11-18  GPU.Only, Except and NotModels: pods that may have some devices of a node; clauses gpu-named; Part.Spread
+const SnapshotVersion = 26
 
 // Snapshot is everything a State knows, in canonical order. Times are in UTC.
 type Snapshot struct {

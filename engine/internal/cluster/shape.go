@@ -89,8 +89,10 @@ func (t *shapes) hash(spec *api.Spec) uint64 {
 		h.WriteString(spec.Tolerations[i].Key)
 		h.WriteString(spec.Tolerations[i].Value)
 	}
-	for _, m := range spec.GPU.Models {
-		h.WriteString(m)
+	for _, names := range [][]string{spec.GPU.Models, spec.GPU.Only, spec.GPU.Except, spec.GPU.NotModels} {
+		for _, m := range names {
+			h.WriteString(m)
+		}
 	}
 	for _, n := range spec.Nodes {
 		h.WriteString(n)

@@ -10,6 +10,7 @@ type Device struct {
 	Clique string // GPUs of one clique reach each other over NVLink; "": none
 	NUMA   int    // -1: not known, and so with no other
 	Free   bool   // healthy and held by nobody
+	Mark   int32  // devices of other marks are not alike to Each; 0 where names count for nobody
 }
 
 // Wish is how much a pod cares that its devices agree in something.

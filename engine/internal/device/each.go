@@ -52,5 +52,5 @@ func (e *ways) allowed(d int) bool {
 
 func (e *ways) alike(a, b int) bool {
 	x, y := e.devs[a], e.devs[b]
-	return x.Model == y.Model && x.Clique == y.Clique && x.NUMA == y.NUMA && x.Clique != ""
+	return x.Model == y.Model && x.Clique == y.Clique && x.NUMA == y.NUMA && x.Clique != "" && x.Mark == y.Mark
 }

@@ -17,6 +17,8 @@ type Card struct {
 	// What is given away: MiB, thousandths of its compute, and to how many pods. Others may have given more than there is.
 	UsedMemory, UsedCompute int64
 	Sharers                 int32
+
+	Mark int32 // as Device.Mark
 }
 
 // Give takes the part out of the card, or with by = -1 puts it back.
@@ -115,7 +117,7 @@ const mostSharers = 1 << 16
 
 // ChooseParts appends the cards for one pod to dst, as ascending indices, or returns nil when it does not fit. As many pods like it
 // fit afterwards as PartPods said before, less this one. Among such choices it takes cards in use before empty ones, then those
-// with the least memory left, then those with the least compute left.
+// with the least memory left, then those with the least compute left; of a part that is to be spread the other way round.
 //
 // Of n pods that fit, a card with room for n or more loses nothing that the others could use, whether it is chosen or not. A card
 // with less room does, so only as many of these are chosen as can be spared.
@@ -161,7 +163,12 @@ func compareCards(x, y *Card, p *api.Part, a, b int64) int {
 		}
 		return 1
 	}
-	return cmp.Or(cmp.Compare(idle(x), idle(y)), cmp.Compare(x.memoryLeft(p), y.memoryLeft(p)), cmp.Compare(y.UsedCompute, x.UsedCompute), cmp.Compare(a, b))
+	fuller := cmp.Or(cmp.Compare(idle(x), idle(y)), cmp.Compare(x.memoryLeft(p), y.memoryLeft(p)), cmp.Compare(y.UsedCompute, x.UsedCompute))
+	//mutate: parts-spread
+	if p.Spread {
+		fuller = -fuller
+	}
+	return cmp.Or(fuller, cmp.Compare(a, b))
 }
 
 func (c *Card) memoryLeft(p *api.Part) int64 { return c.Memory - c.UsedMemory - p.Of(c.Memory) }
@@ -170,7 +177,9 @@ func (c *Card) memoryLeft(p *api.Part) int64 { return c.Memory - c.UsedMemory - 
 // of the first card the better. 0 where the pod does not fit.
 func Snugness(cards []Card, p *api.Part, model string) int64 {
 	var buf [few]int
-	at := ChooseParts(cards, p, model, buf[:0])
+	packed := *p
+	packed.Spread = false // that is about the cards of a node, and not about which node
+	at := ChooseParts(cards, &packed, model, buf[:0])
 	if at == nil {
 		return 0
 	}

@@ -285,7 +285,10 @@ func (x *Index) perEmpty(c *Class, n *cluster.Node) int64 {
 		if n.Offers != nil {
 			empty.Offers = n.Offers.Empty()
 		}
-		k = min(k, deviceRoom(c, &empty))
+		// Nodes that look alike have devices of other names: those count for each node alone.
+		any := *c
+		any.named = false
+		k = min(k, deviceRoom(&any, &empty))
 	}
 	if claims := c.claims(n); claims != nil && k > 0 {
 		if n.Offers == nil {
@@ -387,6 +390,9 @@ func (x *Index) gpuClauses(c *Class, n *cluster.Node) []why.Clause {
 	if c.claims(n) != nil || n.Offers != nil {
 		return out // claims say which devices, and have clauses of their own
 	}
+	if c.named && c.lacksNamed(n) {
+		return append(out, why.Clause{Kind: why.ByNamed, Detail: c.Shape.Spec.GPU.Which()})
+	}
 	if part := c.Shape.Spec.Part; part != nil {
 		if short := partShort(c, n); short != "" {
 			out = append(out, why.Clause{Kind: why.ByParts, Detail: short})
@@ -396,11 +402,16 @@ func (x *Index) gpuClauses(c *Class, n *cluster.Node) []why.Clause {
 	if n.Free.At(quantity.DimGPU) < c.Shape.GPUs || deviceRoom(c, n) > 0 || c.Model != "" && !slices.Contains(n.Models, c.Model) {
 		return out
 	}
+	if c.named {
+		if any := (&Class{ClassKey: c.ClassKey, Wants: c.Wants}); deviceRoom(any, n) > 0 {
+			return append(out, why.Clause{Kind: why.ByNamed, Detail: c.Shape.Spec.GPU.Which()})
+		}
+	}
 	if n.Cards != nil && deviceRoom(c, withoutParts(n)) > 0 {
 		return append(out, why.Clause{Kind: why.ByShared})
 	}
 	kind, detail := why.ByIsland, ""
-	if loose := (&Class{ClassKey: c.ClassKey, Wants: device.Want{Count: c.Wants.Count, Model: c.Wants.Model}}); deviceRoom(loose, n) == 0 {
+	if loose := (&Class{ClassKey: c.ClassKey, named: c.named, Wants: device.Want{Count: c.Wants.Count, Model: c.Wants.Model}}); deviceRoom(loose, n) == 0 {
 		kind, detail = why.ByModel, c.Model
 	}
 	return append(out, why.Clause{Kind: kind, Detail: detail})
@@ -408,7 +419,7 @@ func (x *Index) gpuClauses(c *Class, n *cluster.Node) []why.Clause {
 
 // withoutParts is the node as far as its devices go, were no parts of them given away.
 func withoutParts(n *cluster.Node) *cluster.Node {
-	out := &cluster.Node{Models: n.Models, Uniform: n.Uniform, Devices: slices.Clone(n.Devices), FreeDevices: n.FreeDevices, UnknownDevices: n.UnknownDevices}
+	out := &cluster.Node{Spec: n.Spec, Models: n.Models, Uniform: n.Uniform, Devices: slices.Clone(n.Devices), FreeDevices: n.FreeDevices, UnknownDevices: n.UnknownDevices}
 	for i := range n.Cards {
 		if c := &n.Cards[i]; c.Sharers > 0 && !c.Closed {
 			out.Devices[i].Free = true
@@ -431,7 +442,7 @@ func partShort(c *Class, n *cluster.Node) string {
 	order := []device.Short{device.Closed, device.Memory, device.Compute, device.Seats}
 	for i := range n.Cards {
 		empty := n.Cards[i].Empty()
-		if empty.Lacks(part, c.Wants.Model) != device.Enough {
+		if !c.Takes(n, i) || empty.Lacks(part, c.Wants.Model) != device.Enough {
 			continue
 		}
 		if lacks := n.Cards[i].Lacks(part, c.Wants.Model); lacks != device.Enough {

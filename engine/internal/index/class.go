@@ -21,8 +21,9 @@ type Class struct {
 	look      *look
 	Demands   []quantity.Demand
 	Wants     device.Want
+	named     bool            // it may have some of a node's devices only, by their names or models
 	kind      fragment.Kind   // what it asks for, as far as prices go
-	Local     bool            // it may only be on some nodes by name, or was refused by some
+	Local     bool            // it may only be on some nodes by name, or by the names of their devices, or was refused by some
 	names     bool            // its affinity looks at nodes' names
 	allowed   map[string]bool // nodes that its volumes allow; nil: all
 	refusedBy map[string]int  // nodes that refused its gang; index in the refusals
@@ -218,6 +219,8 @@ func (x *Index) newClass(key ClassKey, refusals []*api.Refusal) *Class {
 	x.ask(sh.Keys)
 	c := &Class{ClassKey: key, look: x.lookOf(sh), Demands: sh.Demands, names: namesNodes(sh.Spec), Local: sh.Spec.NodeName != "" || sh.Spec.Nodes != nil || len(refusals) > 0}
 	c.Wants = device.Want{Count: int(sh.GPUs), Model: key.Model, Clique: deviceWish(sh.Spec.GPU.Clique), NUMA: deviceWish(sh.Spec.GPU.NUMA)}
+	c.named = sh.HasGPU && sh.Spec.GPU.Names()
+	c.Local = c.Local || c.named
 	c.kind = kindOfRequest(sh)
 	if sh.Spec.Nodes != nil {
 		c.allowed = make(map[string]bool, len(sh.Spec.Nodes))
@@ -655,6 +658,10 @@ func (c *Class) Excludes(n *cluster.Node) bool {
 	}
 	//mutate: filter-allowed-nodes
 	if c.allowed != nil && !c.allowed[n.Name] {
+		return true
+	}
+	//mutate: filter-named-missing
+	if c.named && c.lacksNamed(n) {
 		return true
 	}
 	_, refused := c.refusedBy[n.Name]

@@ -91,7 +91,7 @@ func deviceRoom(c *Class, n *cluster.Node) int64 {
 		if n.UnknownDevices > 0 {
 			return 0
 		}
-		return device.PartPods(n.Cards, part, c.Wants.Model, mostPods)
+		return device.PartPods(c.cards(n), part, c.Wants.Model, mostPods)
 	}
 	if len(n.Devices) == 0 {
 		if c.Wants.Model != "" && !slices.Contains(n.Models, c.Wants.Model) || c.islands() {
@@ -105,7 +105,14 @@ func deviceRoom(c *Class, n *cluster.Node) int64 {
 		if n.UnknownDevices > 0 {
 			return 0
 		}
-		return int64(device.Fits(n.Devices, c.Wants))
+		return int64(device.Fits(c.devices(n), c.Wants))
+	}
+	//mutate: filter-named
+	if c.named {
+		if n.UnknownDevices > 0 {
+			return 0
+		}
+		return int64(device.Fits(c.devices(n), c.Wants))
 	}
 	free := n.FreeDevices - n.UnknownDevices
 	if c.Wants.Model != "" && !(n.Uniform && n.Devices[0].Model == c.Wants.Model) {
@@ -125,6 +132,59 @@ func deviceRoom(c *Class, n *cluster.Node) int64 {
 		return max(0, free) / count
 	}
 	return max(0, free)
+}
+
+// devices are those of the node, of which the ones that will not do for the class are not free.
+func (c *Class) devices(n *cluster.Node) []device.Device {
+	if !c.named {
+		return n.Devices
+	}
+	out := slices.Clone(n.Devices)
+	for i := range out {
+		if !c.Takes(n, i) {
+			out[i].Free = false
+		}
+	}
+	return out
+}
+
+// cards are those of the node, of which the ones that will not do for the class are closed.
+func (c *Class) cards(n *cluster.Node) []device.Card {
+	if !c.named {
+		return n.Cards
+	}
+	out := slices.Clone(n.Cards)
+	for i := range out {
+		if !c.Takes(n, i) {
+			out[i].Closed = true
+		}
+	}
+	return out
+}
+
+// Takes says whether the node's device with this index will do for the class, all but its name and model aside.
+func (c *Class) Takes(n *cluster.Node, i int) bool {
+	return !c.named || c.Shape.Spec.GPU.Takes(n.Spec.Devices[i].ID, n.Devices[i].Model)
+}
+
+// lacksNamed says whether the node has fewer devices that will do for the class, by names and models, than one pod needs.
+func (c *Class) lacksNamed(n *cluster.Node) bool {
+	gpu, need := &c.Shape.Spec.GPU, int(c.Shape.GPUs)
+	if part := c.Shape.Spec.Part; part != nil {
+		need = part.Cards
+	}
+	switch {
+	case c.claims(n) != nil || n.Offers != nil:
+		return false // claims say which devices
+	case len(n.Devices) == 0:
+		return !slices.ContainsFunc(n.Models, func(m string) bool { return gpu.Takes("", m) })
+	}
+	for i := range n.Devices {
+		if c.Takes(n, i) {
+			need--
+		}
+	}
+	return need > 0
 }
 
 // islands says whether a pod's devices must lie together. One device always does.
@@ -148,17 +208,18 @@ func chooseCounted(c *Class, n *cluster.Node) []string {
 		return nil
 	}
 	if part := c.Shape.Spec.Part; part != nil {
-		return n.DeviceIDs(device.ChooseParts(n.Cards, part, c.Wants.Model, buf[:0]))
+		return n.DeviceIDs(device.ChooseParts(c.cards(n), part, c.Wants.Model, buf[:0]))
 	}
-	chosen := device.Choose(n.Devices, c.Wants, buf[:0])
+	chosen := device.Choose(c.devices(n), c.Wants, buf[:0])
 	if len(chosen) == 0 {
 		return nil
 	}
 	return n.DeviceIDs(chosen)
 }
 
-// WaysOfDevices lists the different choices of devices for one pod of the class, and whether these are all.
-func WaysOfDevices(c *Class, n *cluster.Node) (ways [][]string, all bool) {
+// WaysOfDevices lists the different choices of devices for one pod of the class, and whether these are all. Devices that are alike but
+// for their names are one choice, unless told apart, as they must be where others are yet to be placed that may have some of them only.
+func WaysOfDevices(c *Class, n *cluster.Node, apart bool) (ways [][]string, all bool) {
 	if claims := c.claims(n); claims != nil {
 		more, all := n.Offers.Ways(claims, maxWays)
 		counted := chooseCounted(c, n)
@@ -169,7 +230,7 @@ func WaysOfDevices(c *Class, n *cluster.Node) (ways [][]string, all bool) {
 	}
 	if part := c.Shape.Spec.Part; part != nil {
 		all = true
-		device.EachParts(n.Cards, part, c.Wants.Model, func(way []int) bool {
+		device.EachParts(markedCards(c.cards(n), apart), part, c.Wants.Model, func(way []int) bool {
 			if all = len(ways) < maxWays; all {
 				ways = append(ways, n.DeviceIDs(way))
 			}
@@ -181,7 +242,7 @@ func WaysOfDevices(c *Class, n *cluster.Node) (ways [][]string, all bool) {
 		return [][]string{nil}, true
 	}
 	all = true
-	device.Each(n.Devices, c.Wants, func(way []int) bool {
+	device.Each(markedDevices(c.devices(n), apart), c.Wants, func(way []int) bool {
 		all = len(ways) < maxWays
 		if all {
 			ways = append(ways, n.DeviceIDs(way))
@@ -189,6 +250,26 @@ func WaysOfDevices(c *Class, n *cluster.Node) (ways [][]string, all bool) {
 		return all
 	})
 	return ways, all
+}
+
+func markedDevices(devices []device.Device, apart bool) []device.Device {
+	if apart {
+		devices = slices.Clone(devices)
+		for i := range devices {
+			devices[i].Mark = int32(i)
+		}
+	}
+	return devices
+}
+
+func markedCards(cards []device.Card, apart bool) []device.Card {
+	if apart {
+		cards = slices.Clone(cards)
+		for i := range cards {
+			cards[i].Mark = int32(i)
+		}
+	}
+	return cards
 }
 
 // maxWays bounds the choices of devices that are tried on a node.
@@ -240,7 +321,7 @@ func (x *Index) score(c *Class, n *cluster.Node, wish int64) int64 {
 	if c.wishesIslands() && len(n.Devices) > 0 {
 		strict := c.Wants
 		strict.Clique, strict.NUMA = harden(strict.Clique), harden(strict.NUMA)
-		if n.UnknownDevices == 0 && device.Fits(n.Devices, strict) > 0 {
+		if n.UnknownDevices == 0 && device.Fits(c.devices(n), strict) > 0 {
 			score += 1 << packBits
 		}
 	}
@@ -270,7 +351,7 @@ func (x *Index) packing(c *Class, n *cluster.Node) int64 {
 	//mutate: score-packing-of-queue-or-node -> x.m.Config.Packing
 	policy := cmp.Or(c.Packing, n.Spec.Packing, x.m.Config.Packing)
 	if part := c.Shape.Spec.Part; part != nil && policy != api.Loose {
-		return 1<<34 | device.Snugness(n.Cards, part, c.Wants.Model)<<10 | x.usedShare(c, n)
+		return 1<<34 | device.Snugness(c.cards(n), part, c.Wants.Model)<<10 | x.usedShare(c, n)
 	}
 	bare := !c.Shape.HasGPU && x.Kind(n).size.At(quantity.DimGPU) == 0
 	base := int64(0)

@@ -201,7 +201,7 @@ func (x *Index) gpuRoom(c *Class, n *cluster.Node) (free, fits int64) {
 		free = n.LessNominated(c.Priority).At(quantity.DimGPU)
 	}
 	if len(n.Devices) > 0 {
-		one := Class{ClassKey: c.ClassKey, Wants: device.Want{Count: 1, Model: c.Model}}
+		one := Class{ClassKey: c.ClassKey, named: c.named, Wants: device.Want{Count: 1, Model: c.Model}}
 		free = min(free, deviceRoom(&one, n))
 	}
 	if free <= 0 {

@@ -42,12 +42,16 @@ func (a *audit) clauses(n engine.Node) (out []why.Clause) {
 		add(kind, p.Claims.String(), true)
 	}
 	add(why.ByWholeOnly, "", p.Part != nil && len(n.Offers) == 0 && !some(n.Devices, func(d engine.Device) bool { return d.Parts > 0 }))
+	add(why.ByNamed, p.GPU.Which(), w.lacksNamed(p, n))
 	short := a.partShort(n)
 	add(why.ByParts, short, short != "")
 	kind, excluded := a.devices(n)
 	detail := ""
 	if kind == why.ByModel {
 		detail = a.cert.Model
+	}
+	if kind == why.ByNamed {
+		detail = p.GPU.Which()
 	}
 	add(kind, detail, excluded)
 	return out
@@ -127,6 +131,12 @@ func (a *audit) devices(n engine.Node) (why.ClauseKind, bool) {
 	if a.unnominated().free(p, n, w.gpu) < int64(count) || w.hasDevices(p, n, a.cert.Model) {
 		return why.ByModel, false
 	}
+	if w.lacksNamed(p, n) {
+		return why.ByModel, false // said
+	}
+	if p.GPU.Names() && w.hasDevices(nameless(p), n, a.cert.Model) {
+		return why.ByNamed, true
+	}
 	if a.w.withoutParts().hasDevices(p, n, a.cert.Model) {
 		return why.ByShared, true
 	}
@@ -135,6 +145,12 @@ func (a *audit) devices(n engine.Node) (why.ClauseKind, bool) {
 		return why.ByIsland, true
 	}
 	return why.ByModel, true
+}
+
+// nameless is the pod that may use any device.
+func nameless(p engine.Pod) engine.Pod {
+	p.GPU.Only, p.GPU.Except, p.GPU.NotModels = nil, nil, nil
+	return p
 }
 
 // hasDevices says whether the pod finds suitable devices on the node, all else aside.

@@ -80,6 +80,8 @@ func (w *world) counted(p engine.Pod, n engine.Node, model string) (ways [][]str
 	switch {
 	case !w.fits(p, n), unnamed && count > 0 && (fussy || w.picky(p, model) && !suits(p, n, model)):
 		return nil
+	case count > 0 && silent > 0 && p.GPU.Names():
+		return nil // the kubelet may give it one that will not do
 	case count > 0 && silent > 0 && w.picky(p, model) && some(n.Devices, func(d engine.Device) bool { return d.Model != n.Devices[0].Model }):
 		return nil // the kubelet may give it any of several models
 	case unnamed, count == 0, silent > 0 && !fussy && len(free)-silent >= count:
@@ -114,8 +116,23 @@ func (w *world) fits(p engine.Pod, n engine.Node) bool {
 		(p.Affinity == nil || some(p.Affinity, func(t engine.Term) bool { return matches(t, n) })) &&
 		!some(w.Refusals, func(r engine.Refusal) bool { return w.counts(r) && w.pod[r.Pod].Gang == p.Gang && r.Node == n.Name }) &&
 		!some(near, func(q engine.Pod) bool { return some(q.Ports, func(a engine.Port) bool { return clash(a, p.Ports) }) }) &&
-		w.spoiler(p, n) == "" && len(w.broken(p, n)) == 0 &&
+		w.spoiler(p, n) == "" && !w.lacksNamed(p, n) && len(w.broken(p, n)) == 0 &&
 		!some(p.Requests, func(a engine.Amount) bool { return a.Value > 0 && a.Value > w.free(p, n, a.Resource) })
+}
+
+// lacksNamed says whether the node has too few devices that the pod may use, by names and models, whoever has them.
+func (w *world) lacksNamed(p engine.Pod, n engine.Node) bool {
+	if !w.hasGPU(p) || !p.GPU.Names() || claimsOn(p, n) != nil || len(n.Offers) > 0 {
+		return false
+	}
+	if len(n.Devices) == 0 {
+		return len(p.GPU.Only)+len(p.GPU.Except) > 0 || len(modelsOn(n)) == 0 || slices.Contains(p.GPU.NotModels, n.Model)
+	}
+	need := int(amount(p.Requests, w.gpu))
+	if p.Part != nil {
+		need = p.Part.Cards
+	}
+	return len(filter(n.Devices, func(d engine.Device) bool { return p.GPU.Takes(d.ID, d.Model) })) < need
 }
 
 // free is what is left of a resource on the node for the pod; negative by others' doing.
@@ -143,7 +160,7 @@ func (w *world) usable(p engine.Pod, n engine.Node, model string) []engine.Devic
 		taken := some(w.Pods, func(q engine.Pod) bool {
 			return w.at[q.Key].node == n.Name && slices.Contains(w.at[q.Key].devices, d.ID)
 		})
-		return !d.Unhealthy && !taken && (!w.picky(p, model) || d.Model == model && (len(p.GPU.Models) == 0 || slices.Contains(p.GPU.Models, model)))
+		return !d.Unhealthy && !taken && p.GPU.Takes(d.ID, d.Model) && (!w.picky(p, model) || d.Model == model && (len(p.GPU.Models) == 0 || slices.Contains(p.GPU.Models, model)))
 	})
 }
 

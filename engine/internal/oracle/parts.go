@@ -60,7 +60,7 @@ func (w *world) cardKind(n engine.Node, d engine.Device) string {
 // lack is what the card lacks for a part of the pod; "": nothing.
 func (w *world) lack(p engine.Pod, n engine.Node, d engine.Device, model string) string {
 	whole := some(w.on(n, d), func(q engine.Pod) bool { return q.Part == nil })
-	if whole || d.Unhealthy || d.Parts == 0 || len(p.GPU.Models) > 0 && d.Model != model {
+	if whole || d.Unhealthy || d.Parts == 0 || !p.GPU.Takes(d.ID, d.Model) || len(p.GPU.Models) > 0 && d.Model != model {
 		return "whole"
 	}
 	var memory, compute int64
@@ -120,7 +120,7 @@ func (w *world) withoutParts() *world {
 // partShort is what of the node's cards keeps the pod off it at the moment; "": nothing.
 func (a *audit) partShort(n engine.Node) string {
 	p := a.pod
-	if p.Part == nil || len(n.Offers) > 0 || !some(n.Devices, func(d engine.Device) bool { return d.Parts > 0 }) || len(a.w.parts(p, n, a.cert.Model)) > 0 {
+	if p.Part == nil || len(n.Offers) > 0 || a.w.lacksNamed(p, n) || !some(n.Devices, func(d engine.Device) bool { return d.Parts > 0 }) || len(a.w.parts(p, n, a.cert.Model)) > 0 {
 		return ""
 	}
 	if a.w.silent(n) > 0 {
@@ -179,7 +179,7 @@ func (a *audit) partSets(n engine.Node) int64 {
 	for i := range n.Devices {
 		n.Devices[i].Unhealthy = false
 	}
-	return empty.mostParts(a.pod, n, a.cert.Model)
+	return empty.mostParts(nameless(a.pod), n, a.cert.Model)
 }
 
 func (w *world) mostParts(p engine.Pod, n engine.Node, model string) (most int64) {

@@ -29,6 +29,7 @@ type Search struct {
 	spent  bool       // the budget ended it
 	cut    bool       // not every choice of devices, or order of pods, was tried
 	ruled  bool       // rules between pods decide where some may be
+	named  bool       // some may have some of a node's devices only, by name
 	opened bool       // some can be opened nodes by others
 	Quota  []why.Gate // the queue could not afford places that were found
 	Placed []*cluster.Pod
@@ -260,7 +261,11 @@ func (x *Search) findRules() {
 			leaves++
 		}
 		for _, p := range b.Pods {
-			if p.Host != nil || p.Stance() == nil {
+			if p.Host != nil {
+				continue
+			}
+			x.named = x.named || p.GPU.Names()
+			if p.Stance() == nil {
 				continue
 			}
 			c := x.Kin.Class(p)
@@ -307,7 +312,7 @@ func (x *Search) on(p *cluster.Pod, n *cluster.Node, c *index.Class, next func()
 	// Which GPUs a pod gets decides what is left for the next one: by NVLink clique, NUMA node or slots of an instance. The
 	// greedy descent takes the best choice; here every choice that leaves something else is tried, up to a limit that the failure
 	// then mentions.
-	ways, all := index.WaysOfDevices(c, n)
+	ways, all := index.WaysOfDevices(c, n, x.named)
 	x.cut = x.cut || !all
 	for _, devices := range ways {
 		if x.try(p, n, devices, next) {

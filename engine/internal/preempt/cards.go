@@ -32,7 +32,9 @@ func (c *cards) read(n *cluster.Node, class *index.Class) {
 	c.of, c.whole = append(c.of, n.Cards...), append(c.whole, n.Holders...)
 	c.blind = n.UnknownDevices > 0
 	for i := range c.of {
-		c.shut = append(c.shut, c.of[i].Closed && c.whole[i] == 0)
+		//mutate: preempt-named
+		c.shut = append(c.shut, c.of[i].Closed && c.whole[i] == 0 || !class.Takes(n, i))
+		c.of[i].Closed = c.of[i].Closed || c.shut[i]
 	}
 }
 

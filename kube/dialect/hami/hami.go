@@ -39,10 +39,33 @@ const (
 	KeyUseUUID    = "nvidia.com/use-gpuuuid"
 	KeyNoUseUUID  = "nvidia.com/nouse-gpuuuid"
 	KeyMode       = "nvidia.com/vgpu-mode"
-	ResMemory     = "nvidia.com/gpumem"            // MiB of each GPU
-	ResPercentage = "nvidia.com/gpumem-percentage" // of each GPU's memory
-	ResCores      = "nvidia.com/gpucores"          // percent of each GPU's compute
+	KeyNUMABind   = "nvidia.com/numa-bind"          // true: all GPUs on one NUMA node
+	KeyNodePolicy = "hami.io/node-scheduler-policy" // Binpack or Spread
+	KeyGPUPolicy  = "hami.io/gpu-scheduler-policy"  // a list, of Binpack, Spread and others
+	ResMemory     = "nvidia.com/gpumem"             // MiB of each GPU
+	ResPercentage = "nvidia.com/gpumem-percentage"  // of each GPU's memory
+	ResCores      = "nvidia.com/gpucores"           // percent of each GPU's compute
 )
+
+// Policies by which nodes and GPUs are chosen (pkg/util/types.go). Nodes are packed by default, GPUs spread.
+const (
+	Binpack = "binpack"
+	Spread  = "spread"
+)
+
+// UUIDs reads a list of KeyUseUUID or KeyNoUseUUID as CheckUUID of pkg/device/devices.go does: names between commas, spaces around them
+// aside, compared as they stand. An empty value is no list; of one that has nothing but commas no GPU is.
+func UUIDs(list string) (names []string, said bool) {
+	if strings.TrimSpace(list) == "" {
+		return nil, false
+	}
+	for name := range strings.SplitSeq(list, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names, true
+}
 
 // Core is the mode of a GPU of which HAMi gives away parts itself; in others MIG or MPS does.
 const Core = "hami-core"
