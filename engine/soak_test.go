@@ -191,7 +191,7 @@ func (w *soakWorld) portrait() string {
 	snap := w.state.Dump()
 	for _, p := range snap.Pods {
 		if p.Node == "" {
-			fmt.Fprintf(&b, "pod %s %v models %v queue %q user %q priority %d evictable %v %+v%s\n", p.Key, p.Requests, p.GPU.Models, p.Queue, p.User, p.Priority, p.Evictable, p.Terms, soakRules(&p))
+			fmt.Fprintf(&b, "pod %s %v models %v %s queue %q user %q priority %d evictable %v %+v%s\n", p.Key, p.Requests, p.GPU.Models, p.GPU.Which(), p.Queue, p.User, p.Priority, p.Evictable, p.Terms, soakRules(&p))
 		}
 	}
 	fmt.Fprintf(&b, "evictions %+v\nholds %+v\npromises %+v\nassumptions %+v\nbookings %+v\n", snap.Evictions, snap.Holds, snap.Promises, snap.Assumptions, snap.Bookings)
@@ -687,6 +687,9 @@ func (w *soakWorld) checkStarts(plan engine.Plan) {
 		p := w.pods[s.Placements[0].Pod]
 		if p == nil {
 			w.fail("start", "%s starts and does not exist", s.Gang)
+		}
+		for _, at := range s.Placements {
+			w.checkNames(w.pods[at.Pod], at)
 		}
 		name, user := p.queueOf()
 		if name == "" {

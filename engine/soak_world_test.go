@@ -19,6 +19,7 @@ type soakWorld struct {
 	cfg     engine.Config
 	state   *engine.State
 	flavors *rand.Rand // see chance
+	names   *rand.Rand
 	now     time.Time
 	latest  time.Time // that it ever was
 	cycle   int
@@ -280,6 +281,7 @@ func (w *soakWorld) arrive() {
 		spec.GPU = engine.GPU{}
 		spec.Requests = engine.Resources{{Resource: soakMIG, Value: soakPick[int64](w, 1, 1, 2)}, {Resource: engine.CPU, Value: 1000}}
 	}
+	w.name(&spec)
 	terms := engine.Terms{
 		Expected: soakPick(w, 0, job.run, job.run/2, 2*job.run), Max: soakPick(w, 0, 0, 0, 0, 0, 0, 0, 0, job.run/2+time.Second, 3*job.run),
 		Checkpoint: soakPick(w, 0, 0, 5*time.Minute), Grace: soakPick(w, 0, 30*time.Second), Delay: soakPick(w, 0, 0, 0, 2*time.Minute), Patient: w.odds(10),

@@ -80,7 +80,7 @@ func (w *world) counted(p engine.Pod, n engine.Node, model string) (ways [][]str
 	switch {
 	case !w.fits(p, n), unnamed && count > 0 && (fussy || w.picky(p, model) && !suits(p, n, model)):
 		return nil
-	case count > 0 && silent > 0 && p.GPU.Names():
+	case count > 0 && silent > 0 && len(n.Devices) > 0 && p.GPU.Names():
 		return nil // the kubelet may give it one that will not do
 	case count > 0 && silent > 0 && w.picky(p, model) && some(n.Devices, func(d engine.Device) bool { return d.Model != n.Devices[0].Model }):
 		return nil // the kubelet may give it any of several models
