@@ -66,7 +66,7 @@ func (t *topology) Sorted(level int) []*Domain {
 	return l.byName
 }
 
-// Bucket is up to shelfSize nodes that are in the same domains.
+// Bucket is up to bucketSize nodes that are in the same domains.
 type Bucket struct {
 	ID      int32
 	key     string

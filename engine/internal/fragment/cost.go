@@ -3,6 +3,9 @@ package fragment
 import "math"
 
 // Weights say how much each kind of loss counts, in thousandths of what it is measured in.
+// They were found by replaying public workloads, with one set for all of them. Cost is a sum of losses, each in millionths
+// of a card and each worked out as the difference between before and after, so that a placement is never charged for what was
+// lost already.
 type Weights struct {
 	Card   int64 // of the worth that the remainder of the card loses
 	Cores  int64 // of the idle GPUs for which the node lacks cores
@@ -53,6 +56,8 @@ func (m *Mix) Table(w Weights) *Table {
 			count[(k.Milli+9)/10] += m.counts[i]
 		}
 	}
+	// A table has 101 levels of what is left of a card, in hundredths. Shares are rounded up to a level, so that a card is never
+	// taken to hold one more than it does.
 	t.value = worth(&count)
 	if milli > 0 {
 		t.need = cores * 1000 / milli * w.Need / 1000
@@ -83,6 +88,8 @@ func (m *Mix) pressure(milli, weight int64) []int64 {
 				accepted += n
 			}
 		}
+		// For example, half of all requested GPU time is for H100 alone, and a quarter of the cards are H100: they are asked for
+		// at twice their number, and taking one for a request that accepts any model costs the most that pressure may.
 		load := k.milli() * m.counts[i] * unit / milli * cards / accepted
 		for j := range m.supply {
 			if k.Models>>j&1 == 1 {
@@ -108,6 +115,7 @@ func (t *Table) Cost(r *Room, k *Kind) (cost int64, card int) {
 		idle += f
 		used = used || f < whole
 	}
+	// What does not depend on the card: cores, the pressure on the model, and beginning a node that was empty.
 	fixed := t.cores(int64(idle)-k.milli(), r.CPU-k.CPU) - t.cores(int64(idle), r.CPU)
 	if k.Cards > 0 {
 		if r.Model < len(t.pressure) {
@@ -117,6 +125,7 @@ func (t *Table) Cost(r *Room, k *Kind) (cost int64, card int) {
 			fixed += t.w.Fresh * (unit / 1000)
 		}
 	}
+	// The common case: whole cards on a node of whole cards. One pass, without a table of what fits.
 	if len(r.Free) == 0 && !k.Shares() {
 		return t.coarse(fixed + t.growth(r, k, idle)), -1
 	}
@@ -127,11 +136,13 @@ func (t *Table) Cost(r *Room, k *Kind) (cost int64, card int) {
 	}
 	cost, card = math.MaxInt64, -1
 	for i, f := range r.Free {
+		// Cards with the same remainder cost the same; each remainder is looked at once.
 		if f < k.Milli || seen(r.Free[:i], f) {
 			continue
 		}
 		c := fixed + (t.value[f/10]-t.value[(f-k.Milli)/10])*t.w.Card/1000
 		c = t.coarse(c + t.cut(r, k, idle, f, &fits) - before)
+		// Of equal costs the fuller card, so that others stay whole.
 		if c < cost || c == cost && f < r.Free[card] {
 			cost, card = c, i
 		}
@@ -155,6 +166,8 @@ func seen(list []int, v int) bool {
 }
 
 // coarse rounds to the nearest unit in which costs are compared.
+// Differences below a fiftieth of a card are noise of the mix. Without rounding they would scatter work over nodes; with it,
+// equal nodes are filled one after the other.
 func (t *Table) coarse(c int64) int64 {
 	step := unit / t.w.Coarse
 	c += step / 2
@@ -170,6 +183,8 @@ func (t *Table) cores(idle, cpu int64) int64 {
 	if t.need == 0 {
 		return 0
 	}
+	// The parabola joins both branches without a step in value or slope: at -blur it is 0 with slope 0, at +blur it is the lack
+	// itself with slope 1. A hard corner would make costs jump between two nodes that differ by one core.
 	lack, blur := idle*t.need/whole-cpu, t.w.Blur
 	switch {
 	case lack <= -blur || idle <= 0:
@@ -208,6 +223,8 @@ func (t *Table) growth(r *Room, k *Kind, idle int) int64 {
 	before, after := int64(0), int64(0)
 	cpu, cards := r.CPU-k.CPU, r.Whole-k.Cards
 	for i := range t.kinds {
+		// Kinds that could not use the node before cannot use it now, and count on both sides; those that could and cannot any
+		// more are what the request costs.
 		switch o := &t.kinds[i]; {
 		case o.Models>>r.Model&1 == 0 || o.CPU > r.CPU || r.Whole < o.Cards:
 			before += o.weight
@@ -237,8 +254,10 @@ func (t *Table) cut(r *Room, k *Kind, idle, free int, fits *[most]fitting) int64
 	for i := range t.kinds {
 		o, f := &t.kinds[i], fits[i]
 		switch {
+		// The card was too small for the kind before, and only gets smaller.
 		case free < o.Milli:
 			f.small -= k.Milli
+		// It was large enough and is not any more: one card less that fits, and what is left of it is useless to the kind.
 		case left < o.Milli:
 			f.cards--
 			f.small += left

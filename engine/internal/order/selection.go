@@ -55,6 +55,7 @@ type queueEntry struct {
 
 // before says whether a goes before b: by what its head is, then by its excess and its past use, then by its head's age
 // and key.
+// Every step of the comparison is total, and the last one, by key, has no ties: two runs over the same state choose alike.
 func (a *queueEntry) before(b *queueEntry, p api.Policy) bool {
 	if a.head == nil || b.head == nil {
 		return a.head != nil
@@ -75,6 +76,8 @@ func (a *queueEntry) before(b *queueEntry, p api.Policy) bool {
 
 // rate is what decides first between heads, the highest before all others: whether there is something to repair, whether
 // it, or somebody behind it, is owed the place, its priority.
+// Four questions in one number, so that most comparisons of a heap are one of two integers: bit 63 for repair, 62 for what is
+// owed, 61 for somebody behind the head who is owed, and below them the priority, moved up so that the least is 0.
 func (s *queueEntry) rate(p api.Policy) (front uint64) {
 	if s.head.Repair {
 		front = 1 << 63
@@ -86,6 +89,8 @@ func (s *queueEntry) rate(p api.Policy) (front uint64) {
 	if s.owes(s.head.owed) || s.old() {
 		front |= 1 << 62
 	}
+	// Somebody within quota may wait behind a borrower of a higher priority. The borrower must have its turn first, for that is
+	// the order of the queue; so the queue as a whole is moved ahead of those that only borrow.
 	//mutate: order-owed-behind-first
 	if s.owes(s.head.hides) && !s.old() {
 		front |= 1 << 61
@@ -140,10 +145,10 @@ type Selection struct {
 	policy  api.Policy
 	repeats bool // answers can be repeated in this cycle
 
-	root   queueEntry
-	stands map[*cluster.Queue]*queueEntry
-	latest *queueEntry // asked for
-	past   queue.Past
+	root    queueEntry
+	entries map[*cluster.Queue]*queueEntry
+	latest  *queueEntry // asked for
+	past    queue.Past
 
 	passers map[*cluster.Queue]map[string]*passers // by user; see passersOf
 
@@ -154,12 +159,14 @@ type Selection struct {
 // Begin begins a cycle. The selection has nobody in it before Fill.
 func (l *Line) Begin(d *draft.Draft, ledger *queue.Ledger, ask Questions) *Selection {
 	l.cycles++
-	return &Selection{l: l, draft: d, ledger: ledger, ask: ask, policy: l.m.Config.Policy, stands: make(map[*cluster.Queue]*queueEntry), latest: &queueEntry{}}
+	return &Selection{l: l, draft: d, ledger: ledger, ask: ask, policy: l.m.Config.Policy, entries: make(map[*cluster.Queue]*queueEntry), latest: &queueEntry{}}
 }
 
 // Fill makes up the queue orders of the line as it was told, with the gangs that lost allocations to time where they now
 // belong; only, unless nil, is alone in it. Those that are kept are taken where nothing is different.
 func (c *Selection) Fill(lifted []*cluster.Gang, only *cluster.Gang) {
+	// The orders of queues are kept from cycle to cycle (queueorder.go). They hold when nobody lost allocations merely because
+	// time passed, which moves a gang to those that are to be repaired without any change of the model.
 	if only == nil && c.policy != api.FIFO && len(lifted) == 0 {
 		c.l.makeOrders()
 		c.start(nil, true)
@@ -195,6 +202,7 @@ func (c *Selection) start(line []Queued, kept bool) {
 	if len(m.Queues) > 0 {
 		c.past = c.ledger.PastAt(c.draft.Now)
 	}
+	// Past use fades. At some moment that alone changes who goes first, and the plan must be made again then.
 	//mutate: order-past-fades
 	if next := c.past.Next; !next.IsZero() {
 		c.draft.Wake(next)
@@ -208,7 +216,7 @@ func (c *Selection) start(line []Queued, kept bool) {
 	case kept:
 		//archtest:any-order settle sorts the entries
 		for _, o := range c.l.orders.byKey {
-			c.standAt(o.orderKey).order = o.line
+			c.entryAt(o.orderKey).order = o.line
 		}
 	case alone:
 		c.root.order = line
@@ -216,7 +224,7 @@ func (c *Selection) start(line []Queued, kept bool) {
 		c.divide(line)
 	}
 	//archtest:any-order each queue is by itself
-	for _, s := range c.stands {
+	for _, s := range c.entries {
 		c.promote(s)
 	}
 	c.settle(&c.root)
@@ -226,9 +234,10 @@ func (c *Selection) start(line []Queued, kept bool) {
 func (c *Selection) divide(line []Queued) {
 	at := make([]*queueEntry, len(line))
 	for i := range line {
-		at[i] = c.standOf(&line[i])
+		at[i] = c.entryOf(&line[i])
 		at[i].waits++
 	}
+	// Two passes and one allocation: the first counts how many wait in each queue, the second hands each its part of the room.
 	room := make([]Queued, len(line)) // of all queue orders
 	for i, s := range at {
 		if s.order == nil {
@@ -238,17 +247,17 @@ func (c *Selection) divide(line []Queued) {
 	}
 }
 
-// standOf returns the queue entry whose queue order the gang is in. Age alone decides in one queue order for all.
-func (c *Selection) standOf(q *Queued) *queueEntry {
+// entryOf returns the queue entry whose queue order the gang is in. Age alone decides in one queue order for all.
+func (c *Selection) entryOf(q *Queued) *queueEntry {
 	if c.policy == api.FIFO {
 		return &c.root
 	}
-	return c.standAt(orderKeyOf(q.Gang))
+	return c.entryAt(orderKeyOf(q.Gang))
 }
 
-// standAt returns the queue entry of the queue order, making it if it is not there.
-func (c *Selection) standAt(key orderKey) *queueEntry {
-	s := c.stand(key.queue)
+// entryAt returns the queue entry of the queue order, making it if it is not there.
+func (c *Selection) entryAt(key orderKey) *queueEntry {
+	s := c.queueEntry(key.queue)
 	if s.queue == nil || s.queue.Spec == nil || !s.queue.Spec.FairUsers {
 		return s
 	}
@@ -262,19 +271,20 @@ func (c *Selection) standAt(key orderKey) *queueEntry {
 	return b
 }
 
-// stand returns the queue's, making it and those above it if they are not there.
-func (c *Selection) stand(q *cluster.Queue) *queueEntry {
+// queueEntry returns the queue's entry, making it and those above it if they are not there.
+func (c *Selection) queueEntry(q *cluster.Queue) *queueEntry {
+	// Neighbours in line are mostly of one queue.
 	if q == c.latest.queue && c.latest.parent != nil {
 		return c.latest
 	}
-	if s := c.stands[q]; s != nil {
+	if s := c.entries[q]; s != nil {
 		c.latest = s
 		return s
 	}
 	s := &queueEntry{queue: q, parent: &c.root, past: c.past.Per(q)}
-	c.stands[q] = s
+	c.entries[q] = s
 	if q != nil && q.Parent != nil {
-		s.parent = c.stand(q.Parent)
+		s.parent = c.queueEntry(q.Parent)
 	}
 	s.depth = s.parent.depth + 1
 	s.parent.below = append(s.parent.below, s)
@@ -287,6 +297,7 @@ func (c *Selection) promote(s *queueEntry) {
 		return
 	}
 	s.order = slices.Clone(s.order) // it may be kept
+	// The rank that a promoted workload gets is the highest that waits, and not more: among its new equals its age puts it first.
 	top := int32(0)
 	for i := range s.order {
 		if i == 0 || s.order[i].Rank > top {
@@ -325,6 +336,7 @@ func (c *Selection) settle(s *queueEntry) {
 	for _, b := range s.below {
 		c.settle(b)
 	}
+	// A sorted list is a heap. It is sorted once, when the cycle begins, and sifted from then on.
 	slices.SortFunc(s.below, func(a, b *queueEntry) int {
 		if a.before(b, c.policy) {
 			return -1
@@ -371,6 +383,8 @@ func (c *Selection) lead(s *queueEntry) {
 			s.head.hides = c.hidden(s)
 		}
 	}
+	// A queue may have work of its own and queues below it. What goes first of the two is decided as within one queue, by
+	// priority and age: shares are compared between queues beside each other only.
 	if len(s.below) > 0 && s.below[0].head != nil {
 		if h := s.below[0].head; s.head == nil || h.compare(s.head) < 0 {
 			s.head = h
@@ -441,6 +455,7 @@ func (c *Selection) Next() (*Queued, bool) {
 	if s.head == nil {
 		return nil, false
 	}
+	// Down the tree, to the entry whose own order the head is of: at each level it is the head of the first one below.
 	for len(s.order) == 0 || s.head != &s.order[0] {
 		s = s.below[0]
 	}
@@ -453,6 +468,7 @@ func (c *Selection) Next() (*Queued, bool) {
 // Done ends the turn: it works out where the queue entry now stands, whose order moved on and, with started, whose queue's
 // account changed, and those above it.
 func (c *Selection) Done(started bool) {
+	// From the queue up to the root. Nobody else's place among its neighbours depends on what was done.
 	for s := c.in; s != nil; s = s.parent {
 		if started {
 			c.measure(s)
@@ -467,6 +483,8 @@ func (c *Selection) Done(started bool) {
 // sift puts the i-th of the heap where it belongs. Most go far down: so it first goes down as if it came last, and from
 // there up.
 func (c *Selection) sift(heap []*queueEntry, i int) {
+	// A queue that has just been served is mostly far from its next turn. Going down without comparing x at each level costs half
+	// the comparisons, and the few steps back up are rare.
 	x, top := heap[i], i
 	if i > 0 && x.before(heap[(i-1)/2], c.policy) {
 		top = 0

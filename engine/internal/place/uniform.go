@@ -91,20 +91,20 @@ func (p *Placer) deal(pods []*cluster.Pod) {
 	}
 	// An allocation is a node and the devices on it. The pods are of one class, so any of them may have any of the allocations,
 	// and what is free on the nodes stays as it is.
-	type seat struct {
+	type allocation struct {
 		node    *cluster.Node
 		devices []string
 		place   int // among the node's occupants
 	}
-	seats := make([]seat, len(pods))
+	all := make([]allocation, len(pods))
 	for i, p := range pods {
-		seats[i] = seat{p.Host, p.HostDevices, slices.Index(p.Host.Pods, p)}
+		all[i] = allocation{p.Host, p.HostDevices, slices.Index(p.Host.Pods, p)}
 	}
-	slices.SortStableFunc(seats, func(a, b seat) int { return cluster.ComparePlaces(a.node, b.node) })
+	slices.SortStableFunc(all, func(a, b allocation) int { return cluster.ComparePlaces(a.node, b.node) })
 	p.m.Swap(pods, func() {
 		for i, p := range pods {
-			p.Host, p.HostDevices = seats[i].node, seats[i].devices
-			p.Host.Pods[seats[i].place] = p
+			p.Host, p.HostDevices = all[i].node, all[i].devices
+			p.Host.Pods[all[i].place] = p
 		}
 	})
 }

@@ -20,11 +20,14 @@ import (
 // MoveFor looks for running work that can be moved elsewhere so that the gang, which has room enough in all and none in one
 // piece, has a place. It says whether work is moved for it. One gang at a time has work moved, and one in a cycle is tried.
 func (y *Cycle) MoveFor(g *cluster.Gang, t cluster.Turn) bool {
+	// A move is two changes, an end and a start, with time between them. One at a time keeps that bounded: whatever goes wrong
+	// with it has ended before the next begins.
 	if y.m.Config.Moves.Off || y.m.Config.Policy == api.FIFO || y.moved || !y.mayClaim(g) || y.moving() {
 		return false
 	}
 	y.moved = true
 	c := y.newClaim(g, t)
+	// Budgets are never broken for the sake of order.
 	c.moving, c.disruption.hard = true, true
 	c.findMovers()
 	if len(c.units) == 0 {
@@ -42,6 +45,8 @@ func (y *Cycle) MoveFor(g *cluster.Gang, t cluster.Turn) bool {
 		}
 	})
 	c.retally()
+	// Asked twice, because the answer changes: what can run beside its successor for a while loses no work, so its cost is
+	// another once overlap has found that out.
 	if !ok || !c.overlap(victims, places) || !c.worthIt(victims) {
 		return false
 	}
@@ -80,6 +85,8 @@ func (c *claim) findMovers() {
 	seen := make(map[*cluster.Gang]bool)
 	for _, sh := range s.m.Topology.Buckets {
 		for _, n := range sh.Nodes {
+			// Moving work off a full node frees no more than it takes elsewhere; a place becomes whole where something is free
+			// already.
 			if n.Free.At(quantity.DimGPU) <= 0 {
 				continue
 			}
@@ -90,6 +97,7 @@ func (c *claim) findMovers() {
 				if p.Gang != "" {
 					seen[p.In] = true
 				}
+				// A pod that nothing makes again would be lost, and a gang with members to spare is evicted, not moved.
 				if t := s.runningWith(p); movable(t) {
 					c.takeMover(t)
 				}
@@ -131,6 +139,7 @@ func movable(t *running) bool {
 // worthIt says whether what the gang gains is more than what the moves lose: it would wait until its promised start, or
 // for an hour where there is none.
 func (c *claim) worthIt(victims []*unit) bool {
+	// In GPU-seconds: the GPUs that the gang would use while it waited, against the work that is lost.
 	wait := longest
 	if p := c.y.m.Promises[c.g.Key]; p != nil {
 		wait = min(wait, max(0, p.Start.Sub(c.y.Now)))
@@ -153,6 +162,7 @@ func (c *claim) rehomed(keep bool) bool {
 	m := s.m.Mark()
 	ok := keep || y.Place(c.g, c.t)
 	movers := c.taken()
+	// The largest first, as in packing: a small workload finds a place beside a large one more easily than the other way round.
 	slices.SortStableFunc(movers, func(a, b *unit) int {
 		return cmp.Or(-cmp.Compare(a.gpus(), b.gpus()), strings.Compare(a.of.key, b.of.key))
 	})
@@ -181,6 +191,7 @@ func (y *Cycle) rehome(u *unit) bool {
 		g.Single.Pods[0] = u.pods[0]
 	}
 	y.m.Tally(g)
+	// A gang can be placed only with all the members that it needs.
 	if !g.Tree.Complete() {
 		return false // members that it needs are on their way out
 	}
@@ -210,6 +221,8 @@ func (y *Cycle) Tidy() {
 	if s.m.Config.Moves.Background <= 0 || s.m.Config.Policy == api.FIFO || y.moving() {
 		return
 	}
+	// The budget is in GPU-seconds lost per hour. After a move that lost as much as the budget is for one hour, the next may come
+	// an hour later; after a cheaper one, sooner.
 	if last := s.m.Usages[queue.BackgroundMoves]; last != nil {
 		next := last.At.Add(time.Duration(last.Decayed) * time.Hour / time.Duration(s.m.Config.Moves.Background))
 		//mutate: move-budget
@@ -243,6 +256,7 @@ func (y *Cycle) sparse() []*cluster.Node {
 			if level >= 0 && sh.Domains[level] != nil {
 				around[sh.Domains[level]] += used
 			}
+			// used above 0 and free above 0: a node that is empty needs no tidying, and a full one gives nothing.
 			// Pods with parts of GPUs are not moved.
 			if used > 0 && n.Free.At(quantity.DimGPU) > 0 && !n.Spec.Cordoned && n.SharedCards() == 0 {
 				all = append(all, candidate{Node: n, used: used})
@@ -268,6 +282,7 @@ func (y *Cycle) sparse() []*cluster.Node {
 func (y *Cycle) empty(n *cluster.Node) bool {
 	s := y.Candidates
 	c := &claim{y: y, g: &cluster.Gang{}, q: &s.m.Unqueued, moving: true, disruption: disruption{hard: true}}
+	// What is free on the node now is what nobody can use in one piece, and would be usable for an hour.
 	gain := 1000 * n.Free.At(quantity.DimGPU) * int64(longest/time.Second)
 	loss, ok := c.findOn(n)
 	if !ok || loss >= gain || loss/1000 > s.m.Config.Moves.Background {
@@ -279,6 +294,7 @@ func (y *Cycle) empty(n *cluster.Node) bool {
 			c.lift(u)
 		}
 		_, never := y.broken(&c.disruption)
+		// All that is free on the node is held while places are looked for: what is moved must not come back to where it was.
 		rest := &cluster.Hold{Hold: &api.Hold{Node: n.Name}}
 		for dim, free := range n.Free {
 			if free > 0 {
