@@ -6,6 +6,7 @@ import (
 	"os"
 	"reflect"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,6 +43,7 @@ func TestSoak(t *testing.T) {
 		}
 		return
 	}
+	defer debug.SetGCPercent(debug.SetGCPercent(800)) // worlds are small, and make garbage fast: a sixth of the time
 	cycles := soakNumber("SOAK_CYCLES", 20_000)
 	if testing.Short() {
 		cycles = 2_000
