@@ -39,6 +39,7 @@ func (t *tally) add(o tally) {
 }
 
 // rowsOf returns the rows of the bucket.
+// Rows are made once for each state of a bucket, and shared by all certificates that the bucket is part of.
 func (x *Index) rowsOf(c *Class, sh *cluster.Bucket) *bucketRows {
 	f := &c.ByBucket[sh.ID]
 	if !c.counted(sh) {
@@ -69,6 +70,8 @@ type counting struct {
 }
 
 // makeRows counts the nodes on some of the bucket's slots.
+// Nodes of one kind look alike to the class in everything but what is free, so a row is a kind, with counts. It costs one pass
+// over the nodes and, for each, one over the demands.
 func (x *Index) makeRows(c *Class, sh *cluster.Bucket, from, to int) *bucketRows {
 	f, v, w := &c.ByBucket[sh.ID], x.viewOf(sh), &x.counting
 	out := w.newRows(len(v.kinds))
@@ -78,6 +81,7 @@ func (x *Index) makeRows(c *Class, sh *cluster.Bucket, from, to int) *bucketRows
 	}
 	for slot := from; slot < to; slot++ {
 		i := w.rowOf[v.of[slot]]
+		// A kind is looked up in the class's own numbering once for each bucket; after that rowOf has it.
 		if i < 0 {
 			i = w.row(c, x.kindProof(c, v.kinds[v.of[slot]]), out, sh.Nodes[slot].Name)
 			w.rowOf[v.of[slot]] = i
@@ -86,6 +90,8 @@ func (x *Index) makeRows(c *Class, sh *cluster.Bucket, from, to int) *bucketRows
 		out.rows[i].Nodes++
 		out.rows[i].Fits += fits
 		for j, d := range c.Demands {
+			// Short counts the nodes that lack the resource, and how little is lacking on the best of them: what a person would
+			// free first.
 			if free := v.free[d.Dim*v.nodes+slot]; free < d.Amount {
 				short := &w.shorts[i*len(c.Demands)+j]
 				if short.Nodes++; short.Nodes == 1 || d.Amount-free < short.By {
@@ -170,6 +176,7 @@ func (x *Index) finishRow(c *Class, row *why.Row, k *kindProof, shorts []why.Sho
 }
 
 // countNode adds what is about this very node to its row, and the node to the tally.
+// Most nodes add nothing of their own: what excludes them is true of their whole kind, and finishRow enters it for all at once.
 func (x *Index) countNode(c *Class, n *cluster.Node, k *kindProof, v *view, slot int, fits int64, row *why.Row, sum *tally) {
 	gpus := v.free[quantity.DimGPU*v.nodes+slot]
 	clauses := k.clauses
@@ -177,12 +184,14 @@ func (x *Index) countNode(c *Class, n *cluster.Node, k *kindProof, v *view, slot
 		clauses = x.clauses(c, n, x.MaskOf(c, n).State)
 		note(row, clauses, 1)
 	}
+	// A rule between pods is named only on nodes where nobody fits: elsewhere it limits how many, and excludes nothing.
 	if c.rules != nil && fits == 0 {
 		x.noteRules(c, n, row)
 	}
 	if x.special(c, fits, gpus) || v.nominated && len(n.Nominated) > 0 {
 		note(row, x.localClauses(c, n), 1)
 	}
+	// What would fit if others were evicted is asked only of nodes that the class may be on.
 	if len(clauses) > 0 || c.Local && c.Excludes(n) {
 		return
 	}
@@ -329,6 +338,8 @@ type body struct {
 }
 
 // bodyOf returns the body for the level.
+// Three depths of reuse: the same position, and the body is as it was; the same shape, and only the domains whose rows changed
+// are added up; another shape, and all of it is made anew.
 func (x *Index) bodyOf(c *Class, level int) *body {
 	at := position{room: x.m.Room.Now, shape: x.m.Topology.Shape}
 	p := &c.proofs
@@ -371,10 +382,12 @@ func (x *Index) addUp(c *Class, b, old *body) {
 		for _, sh := range l.domains[i].buckets {
 			parts = append(parts, c.ByBucket[sh.ID].rows)
 		}
+		// The rows of the domain are the same as in the old body: so is its sum.
 		if !x.addTo(&b.sums[i], parts) {
 			b.tally.add(b.sums[i].total.tally)
 			continue
 		}
+		// Certificates that were handed out share the old list, so that it is copied before the first domain in it changes.
 		if old != nil {
 			b.domains, old = slices.Clone(b.domains), nil
 		}

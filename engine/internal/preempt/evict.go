@@ -32,6 +32,8 @@ const (
 
 // MakeRoom looks for work that may be evicted for the gang, which has no place. If there is some, the plan evicts it and
 // holds the place.
+// The steps are in the order of their cost, and each is a proof that the ones after it would find nothing: memos and sums cost a
+// few comparisons, listing units a walk over the candidates, and a search up to hundreds of trials.
 func (y *Cycle) MakeRoom(g *cluster.Gang, t cluster.Turn) Outcome {
 	y.findFreeing()
 	if y.isAlone(g, t) {
@@ -88,6 +90,8 @@ func (c *claim) entitled() bool {
 func (y *Cycle) pursue(c *claim, kind claimKind) Outcome {
 	y.findLeavers()
 	found, ok := c.attempt()
+	// Three attempts, from the strongest right to the weakest. Each lists its own units, because a set must not rest on two
+	// rights at once: the queue would have to be within quota for some victims and within its share for others.
 	if !ok && c.owed && len(c.sharedDims()) > 0 {
 		found, ok = c.attemptByShare()
 	}
@@ -100,9 +104,12 @@ func (y *Cycle) pursue(c *claim, kind claimKind) Outcome {
 		y.noteHelpless(kind, c.g)
 		y.noteShare(kind, c)
 		return y.awaits(c.g)
+	// The place that is held for it already is what was found again: there is nothing to do but to wait for those who are leaving
+	// it.
 	case len(found.victims)+len(found.lost) == 0 && len(found.old) > 0:
 		return y.awaits(c.g)
 	}
+	// Places that were held for others and are given to the claimant. Those others look for a place again in their own turn.
 	for _, h := range found.lost {
 		y.m.IgnoreHold(h)
 		delete(y.freeing, h.Gang)
@@ -121,6 +128,7 @@ func (c *claim) attempt() (found way, ok bool) {
 	if !c.enough() {
 		return found, false
 	}
+	// A place that is held for another was made by evicting somebody. It is taken only where nothing else helps.
 	if found, ok = c.try(nil); !ok && len(c.theirs) > 0 {
 		found, ok = c.try(c.theirs)
 	}
@@ -160,6 +168,8 @@ func (c *claim) try(without []*cluster.Hold) (found way, ok bool) {
 		for _, h := range without {
 			y.m.IgnoreHold(h)
 		}
+		// Leavers are taken off first, because nobody is evicted for room that is about to be there. Where a limit of the queue
+		// is shut, leavers without GPUs count too: they still use up the limit.
 		gates := y.Gates(c.g)
 		y.takeOffLeavers(c.gpus > 0 && len(gates) == 0 && len(own)+len(without) == 0)
 		if len(gates) > 0 {
@@ -167,6 +177,7 @@ func (c *claim) try(without []*cluster.Hold) (found way, ok bool) {
 		}
 		c.gated = len(gates) > 0
 		c.prepare()
+		// If those who leave anyway make room enough, nobody else goes, and the place is held.
 		if ok = c.opens(); !ok {
 			found.victims = c.choose()
 			ok = len(found.victims) > 0
@@ -204,6 +215,7 @@ func (c *claim) enough() bool {
 	if c.gpus == 0 {
 		return true
 	}
+	// GPUs of all nodes together, wherever they are: one sum, against which most hopeless claims fail.
 	free := s.m.Capacity.At(quantity.DimGPU) - s.m.Taken.At(quantity.DimGPU)
 	for _, p := range c.y.leavers.free {
 		free += p.Amount(quantity.DimGPU)
@@ -258,6 +270,8 @@ func (y *Cycle) newClaim(g *cluster.Gang, t cluster.Turn) *claim {
 	if c.q == nil {
 		c.q = &s.m.Unqueued
 	}
+	// A plain question is that of like members: then what one of them needs, times how many, is what the gang needs. Of unlike
+	// ones, the least that any choice of members for its minimum would need.
 	plain, ok := y.Question(g, t)
 	for _, p := range g.All() {
 		if p.Host != nil || p.Terminating {
@@ -289,6 +303,8 @@ func (y *Cycle) newClaim(g *cluster.Gang, t cluster.Turn) *claim {
 		c.gpus = g.Tree.Least(func(p *cluster.Pod) int64 { return p.Amount(quantity.DimGPU) })
 	}
 	c.unrated = c.needs.At(quantity.DimGPU)
+	// Rates make GPUs of some models count more in quotas. Which model the claimant gets is not known yet, so the cheapest is
+	// assumed: withinRights asks again once it has a place.
 	if c.unrated > 0 && len(s.m.Config.Rates) > 0 {
 		c.needs[quantity.DimGPU] = c.unrated * y.LeastRate()
 	}
@@ -329,6 +345,7 @@ func (c *claim) settle() ([]*cluster.Hold, bool) {
 	if gates := y.Gates(c.g); len(gates) > 0 {
 		return nil, false
 	}
+	// The gang must start beside what is promised and booked, and within the right that its victims were chosen by.
 	if !y.StartsBeside(c.g, c.t) || !c.withinRights() {
 		return nil, false
 	}
@@ -409,6 +426,8 @@ func (y *Cycle) takes(p *cluster.Pod) api.Resources {
 // withinRights says whether the claimant's queues, as far up as what is reclaimed or shared for it needs, are within quota
 // or within their share with the gang, which has been placed: before that only the least that it could ask for was known.
 func (c *claim) withinRights() bool {
+	// Only as far up as the victims reach: a claim that takes from its own department need not be within the quota of the
+	// division.
 	quota, share := c.reaches()
 	if !c.within(quota, c.dims, c.y.m.Quota, c.charges) {
 		return false
