@@ -269,3 +269,95 @@ func TestVictimsElsewhereEqualBruteForce(t *testing.T) {
 		}
 	})
 }
+
+// TestPromisedDevicesAreKept has devices of nodes and such that several reach, held by work that ends at known times or never, a pod that is promised a
+// start, and others that come after it: whoever starts leaves it, by brute force, what it needs at that time.
+func TestPromisedDevicesAreKept(t *testing.T) {
+	often(t, 10, func(t *rapid.T) {
+		snap := engine.Snapshot{Version: engine.SnapshotVersion}
+		far := 1 + upTo(t, 6)
+		ids := map[string]int{"far/0": far}
+		for i := range 3 {
+			n := engine.Node{Name: fmt.Sprint("n", i), Allocatable: engine.Resources{{Resource: engine.CPU, Value: 4000}, {Resource: engine.Pods, Value: 10}}}
+			for d := range upTo(t, 2) {
+				id := fmt.Sprintf("%s/%d", n.Name, d)
+				n.Offers, ids[id] = append(n.Offers, engine.Offer{ID: id, Selections: []string{"s"}}), 1<<i
+			}
+			if seldom(t, 2) { // a card of two halves, or whole
+				n.Counters = []engine.Counter{{Name: n.Name + "/card", Amount: 2}}
+				for d, amount := range []int64{1, 1, 2} {
+					id := fmt.Sprintf("%s/part-%d", n.Name, d)
+					n.Offers = append(n.Offers, engine.Offer{ID: id, Selections: []string{[]string{"half", "half", "s"}[d]}, Draws: []engine.Draw{{Counter: n.Name + "/card", Amount: amount}}})
+					if d == 0 {
+						ids[id] = 1 << i
+					}
+				}
+			}
+			if far&(1<<i) != 0 {
+				n.Offers = append(n.Offers, engine.Offer{ID: "far/0", Selections: []string{"s"}, Reach: fmt.Sprint("nodes ", far)})
+			}
+			snap.Nodes = append(snap.Nodes, n)
+		}
+		ends := map[string]time.Time{}
+		lasts := func(p *engine.Pod) {
+			if h := upTo(t, 3); h > 0 {
+				p.Terms.Expected = hours(float64(h))
+				ends[p.Key] = noon.Add(hours(float64(h)))
+			}
+		}
+		for _, id := range slices.Sorted(maps.Keys(ids)) {
+			at := upTo(t, 2)
+			if ids[id]&(1<<at) == 0 {
+				continue
+			}
+			p := farPod("old-"+strings.ReplaceAll(id, "/", "-"), "", uint64(len(snap.Pods)+1))
+			p.Claims, p.Node, p.Devices, p.Started = nil, fmt.Sprint("n", at), []string{id}, noon
+			lasts(p)
+			snap.Pods = append(snap.Pods, *p)
+		}
+		asks := func(name string, version uint64) *engine.Pod {
+			p := farPod(name, "", version)
+			p.Claims.Requests[0].Options[0] = engine.DeviceOption{Selection: pick(t, "s", "s", "half"), Count: pick(t, 1, 1, 2)}
+			if seldom(t, 2) {
+				p.Nodes = []string{pick(t, "n0", "n1", "n2")}
+			}
+			return p
+		}
+		head := asks("head", 50)
+		head.Priority = 10
+		snap.Pods = append(snap.Pods, *head)
+		for i := range 1 + upTo(t, 3) {
+			p := asks(fmt.Sprint("new-", i), uint64(51+i))
+			lasts(p)
+			snap.Pods = append(snap.Pods, *p)
+		}
+		plan := engine.Schedule(snap, noon, engine.Config{})
+		at := slices.IndexFunc(plan.Promises, func(p engine.Promise) bool { return p.Gang == "ns/head" })
+		if at < 0 {
+			return
+		}
+		start := plan.Promises[at].Start
+		placed := map[string]engine.Placement{}
+		for _, s := range plan.Starts {
+			for _, p := range s.Placements {
+				placed[p.Pod] = p
+			}
+		}
+		then := snap
+		then.Pods = nil
+		for _, p := range snap.Pods {
+			if end, ends := ends[p.Key]; ends && !end.After(start) {
+				continue
+			}
+			if to, starts := placed[p.Key]; starts {
+				p.Node, p.Devices, p.Claims, p.Started = to.Node, to.Devices, nil, noon
+			} else if p.Node == "" && p.Key != "ns/head" {
+				continue
+			}
+			then.Pods = append(then.Pods, p)
+		}
+		if !oracle.CanStart(then, engine.Config{}, start, "ns/head") {
+			t.Fatalf("the promise of %v is not kept\n%s\n%s", start, text(t, snap), text(t, plan))
+		}
+	})
+}

@@ -299,6 +299,13 @@ func (c *Calendar) foresee(g *cluster.Gang, t cluster.Turn, releases []release, 
 			}
 			r.cards[p.Host] = append(r.cards[p.Host], kept...)
 		}
+		//mutate: time-promise-devices
+		if devices := p.Host.OffersOf(p); devices != nil {
+			if r.devices == nil {
+				r.devices = make(map[*cluster.Node][]string)
+			}
+			r.devices[p.Host] = append(r.devices[p.Host], devices...)
+		}
 	}
 	if c.m.HasRules() {
 		r.pods = make(map[*cluster.Node][]*cluster.Pod)

@@ -32,6 +32,7 @@ type Reservation struct {
 	needs      map[*cluster.Node]quantity.Vector // of a booking nil for each node: it is kept whole
 	pods       map[*cluster.Node][]*cluster.Pod  // of a promised gang, where there are rules between pods: who will be there
 	cards      map[*cluster.Node][]cluster.Kept  // of a promised gang, where nodes give parts of GPUs
+	devices    map[*cluster.Node][]string        // of a promised gang with claims
 	charges    []charge                          // of a promised gang: what its queues are charged
 	surplus    int64                             // of a promised gang: see cluster.Pod.Surplus
 	headroom   []headroom
@@ -241,6 +242,11 @@ func (c *Calendar) Breaks(g *cluster.Gang, pods []*cluster.Pod) []why.Gate {
 	w := c.stayOn(g, hosts)
 	gates := c.breaksOnNodes(w, pods)
 	if len(gates) == 0 {
+		if r := c.takesPromised(w, pods); r != nil {
+			gates = []why.Gate{r.gate()}
+		}
+	}
+	if len(gates) == 0 {
 		gates = c.overHeadroom(w, pods)
 	}
 	if len(gates) == 0 {
@@ -401,7 +407,7 @@ func (c *Calendar) keepOff(w stay) []*cluster.Hold {
 		if whole {
 			kept = n.Free
 		}
-		h := &cluster.Hold{Hold: &api.Hold{Node: n.Name}, Kept: cards.kept()}
+		h := &cluster.Hold{Hold: &api.Hold{Node: n.Name, Devices: c.keptDevices(n, w)}, Kept: cards.kept()}
 		for dim, amount := range kept {
 			if amount > 0 {
 				h.Requests = append(h.Requests, api.Amount{Resource: c.m.Dims.Names[dim], Value: amount})
@@ -415,7 +421,7 @@ func (c *Calendar) keepOff(w stay) []*cluster.Hold {
 			}
 		}
 		h.Expect(pods)
-		if len(h.Requests)+len(h.Kept)+len(pods) > 0 {
+		if len(h.Requests)+len(h.Kept)+len(h.Devices)+len(pods) > 0 {
 			c.m.PutHold(h, n)
 			out = append(out, h)
 		}

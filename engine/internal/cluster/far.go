@@ -136,3 +136,17 @@ func (m *Model) Far(c *api.Claims) (is, simple bool) {
 	one := c.Requests[0].Options[0]
 	return reaches > 0, reaches <= 1 && len(c.Requests) == 1 && len(c.Requests[0].Options) == 1 && len(c.Match) == 0 && one.Count == 1 && !one.Admin
 }
+
+// Sharing visits the node, and the others that reach devices which it reaches, each once.
+func (m *Model) Sharing(n *Node, visit func(*Node)) {
+	visit(n)
+	var seen []*Node
+	n.Offers.Far(func(o *api.Offer) {
+		for _, other := range m.far.devices[o.ID].nodes {
+			if other != n && !slices.Contains(seen, other) {
+				seen = append(seen, other)
+				visit(other)
+			}
+		}
+	})
+}

@@ -231,6 +231,9 @@ func (o *Offers) Free(ids []string) bool {
 	return true
 }
 
+// Copy is the same devices, whose holders can be changed by themselves.
+func (o *Offers) Copy() *Offers { return o.clone() }
+
 // clone is a copy of who holds what.
 func (o *Offers) clone() *Offers {
 	c := *o
