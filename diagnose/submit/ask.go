@@ -8,6 +8,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/submit/rule"
 	"github.com/berth-dev/berth/diagnose/submit/workload"
 )
 
@@ -87,9 +88,34 @@ func (s *submission) inFile(patches []diagnose.Patch) []edit.Op {
 			return nil
 		}
 		for _, op := range p.Ops {
-			op.Path = s.Parts[i].Template + op.Path
+			path, ok := s.Parts[i].In(op.Path)
+			if !ok {
+				return nil
+			}
+			op.Path = path
 			out = append(out, slim(s.item.Object, op)...)
 		}
 	}
 	return out
+}
+
+// place has the finding point into the object, of which not every pod template is whole.
+func (s *submission) place(f *rule.Finding) {
+	for i := range s.Parts {
+		p := &s.Parts[i]
+		field, ok := strings.CutPrefix(f.Path, p.Template)
+		if !ok || !p.Bare && !p.Made {
+			continue
+		}
+		f.Path, ok = p.In(field)
+		for k := range f.Patch {
+			if field, of := strings.CutPrefix(f.Patch[k].Path, p.Template); of {
+				f.Patch[k].Path, _ = p.In(field)
+			}
+		}
+		if !ok {
+			f.Patch = nil
+		}
+		return
+	}
 }

@@ -82,6 +82,8 @@ type checker struct {
 	holders map[string][]Holder
 	nodes   rule.Nodes
 	vain    map[*Item][]string // what they ask for and Berth does not do
+	// why nothing was planned of an object that may have pods
+	unplanned map[*Item]string
 }
 
 // Check says what will become of the manifests, submitted together and now.
@@ -100,6 +102,7 @@ func Check(w World, namespace string, items []Item) Report {
 		s.result.Findings = rule.Find(c.caseOf(s))
 		for i := range s.result.Findings {
 			f := &s.result.Findings[i]
+			s.place(f)
 			f.File, f.Line = s.item.File, s.item.lineOf(f.Path)
 		}
 		r.Workloads = append(r.Workloads, s.result)
@@ -107,7 +110,7 @@ func Check(w World, namespace string, items []Item) Report {
 	around := &rule.World{Facts: c.now, Namespace: namespace, Bare: w.Bare, Fits: c.fits}
 	for i := range items {
 		said := items[i].Said
-		said.Unheeded = c.vain[&items[i]]
+		said.Unheeded, said.Unplanned = c.vain[&items[i]], c.unplanned[&items[i]]
 		for _, f := range slices.Concat(rule.Objects(around, items[i].Object), rule.Server(said)) {
 			f.File, f.Line = items[i].File, items[i].lineOf(f.Path)
 			r.Findings = append(r.Findings, f)
@@ -154,7 +157,7 @@ func (c *checker) openBroken() {
 }
 
 func newChecker(w World) *checker {
-	return &checker{world: w, where: make(map[string]string), held: make(map[string]answer), never: make(map[string]answer), holders: make(map[string][]Holder), nodes: make(rule.Nodes), vain: make(map[*Item][]string)}
+	return &checker{world: w, where: make(map[string]string), held: make(map[string]answer), never: make(map[string]answer), holders: make(map[string][]Holder), nodes: make(rule.Nodes), vain: make(map[*Item][]string), unplanned: make(map[*Item]string)}
 }
 
 // planner makes a planner that stops trying edits out when the time is up.

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/diagnose/check"
@@ -50,8 +52,8 @@ func (c *checker) read(namespace string, items []Item) []facts.Object {
 			c.subs = append(c.subs, &submission{item: item, Workload: &workload.Workload{Ref: facts.RefTo(object)}})
 		case w == nil:
 			objects = append(objects, object)
-			if device := deviceIn(item.Object); device != "" && unknown(object) {
-				c.assumes = append(c.assumes, fmt.Sprintf("%s, which asks for %s, was not planned: it has no pod template", facts.RefTo(object), device))
+			if text := notPlanned(object); text != "" {
+				c.unplanned[item] = text
 			}
 			if claim, ok := object.(*corev1.PersistentVolumeClaim); ok {
 				claim.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
@@ -109,10 +111,48 @@ func bindByName(claim *corev1.PersistentVolumeClaim, volumes []*corev1.Persisten
 	}
 }
 
-// unknown says whether the object is of a kind that Kubernetes does not have itself.
-func unknown(o facts.Object) bool {
-	_, yes := o.(*unstructured.Unstructured)
-	return yes
+// notPlanned is why no pods were planned for an object that may have some: one of a kind that neither Kubernetes has itself nor Berth
+// reads as one without pods. "": it has none.
+func notPlanned(o facts.Object) string {
+	u, ok := o.(*unstructured.Unstructured)
+	if !ok {
+		return ""
+	}
+	kind := u.GroupVersionKind()
+	asks := ""
+	if device := deviceIn(u.Object); device != "" {
+		asks = ", which asks for " + device + ","
+	}
+	switch {
+	case kind.Group == "berth.dev" || builtIn(kind.Group) || workload.Pattern(kind.GroupKind()):
+		return ""
+	case made(kind) || kind.Group == "trainer.kubeflow.org" && kind.Kind == "TrainJob":
+		return fmt.Sprintf("%s%s has no pods here: no pod template of it is in the manifests", facts.RefTo(o), asks)
+	case facts.KindOf(kind.Group, kind.Kind) != nil || slices.ContainsFunc(all.Dialects(), func(d dialect.Dialect) bool { return hasKind(d.Kinds(), kind) }):
+		return ""
+	}
+	return fmt.Sprintf("%s%s was not planned: which pods kind %s of %s has is not known", facts.RefTo(o), asks, kind.Kind, kind.Group)
+}
+
+// made says whether pods are made of objects of the kind.
+func made(kind schema.GroupVersionKind) bool {
+	return slices.ContainsFunc(all.Readers(), func(d dialect.Dialect) bool {
+		_, makes := d.(dialect.Maker)
+		return makes && kind.Kind != "PodGang" && hasKind(d.Kinds(), kind)
+	})
+}
+
+func hasKind(kinds []dialect.Kind, kind schema.GroupVersionKind) bool {
+	return slices.ContainsFunc(kinds, func(k dialect.Kind) bool { return k.GroupKind() == kind.GroupKind() })
+}
+
+// builtIn says whether the API group is one of Kubernetes' own. Of those that end in k8s.io, projects have some too.
+func builtIn(group string) bool {
+	name, ok := strings.CutSuffix(group, ".k8s.io")
+	return !strings.Contains(group, ".") || ok && slices.Contains([]string{
+		"admissionregistration", "apiextensions", "apiregistration", "authentication", "authorization", "rbac.authorization", "certificates", "coordination", "discovery",
+		"events", "flowcontrol.apiserver", "gateway.networking", "metrics", "networking", "node", "resource", "scheduling", "storage", "storagemigration", "snapshot.storage",
+	}, name)
 }
 
 // deviceIn is a device that the object asks for under limits or requests somewhere; "": none.

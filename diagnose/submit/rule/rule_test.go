@@ -75,6 +75,8 @@ func play(t *testing.T, cluster, given, server string) string {
 			said.Warned = append(said.Warned, rest)
 		case "vain":
 			said.Unheeded = append(said.Unheeded, rest)
+		case "unplanned":
+			said.Unplanned = rest
 		case "reclaimed":
 			reclaimed = rest
 		}

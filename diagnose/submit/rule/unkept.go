@@ -12,6 +12,8 @@ type Said struct {
 	Warned  []string // warnings in its own words
 	// Unheeded is what the object, or its pods, ask for and Berth does not do.
 	Unheeded []string
+	// Unplanned is why nothing was planned of an object that may have pods; "": it was, or it has none.
+	Unplanned string
 }
 
 // Altered is a field that is not kept as it was written: a webhook or a policy changes it, or a feature gate that is off drops it.
@@ -66,6 +68,20 @@ func findUnheeded(s *Said) (out []Finding) {
 		out = append(out, Finding{Message: "without effect: " + wording.Shortened(text, 400)})
 	}
 	return out
+}
+
+var unplanned = Rule{
+	Code: "B120", Name: "not-planned",
+	Title: "Nothing was planned of it",
+	Why:   "Only the controller of a kind knows which pods it makes. Of a kind that is not known, and in which no pod template is found, no pod is planned: what else was found holds without them.",
+	said:  findUnplanned,
+}
+
+func findUnplanned(s *Said) []Finding {
+	if s.Unplanned == "" {
+		return nil
+	}
+	return []Finding{{Message: s.Unplanned}}
 }
 
 // Server is what was said of an object, by the API server or by whoever schedules it, as findings.

@@ -87,7 +87,7 @@ func decode(from any, into any) error {
 }
 
 // generic looks for pod templates in an object of a kind that is not known: an object under a key that ends in "template"
-// whose spec has containers. How many pods it stands for follows from the fields around it (see count).
+// whose spec has containers, or one under any key that has containers itself. How many pods it stands for follows from the fields around it (see count).
 func (m *maker) generic(w *Workload, u *unstructured.Unstructured) error {
 	s := search{}
 	s.in(u.Object["spec"], "/spec", 1)
@@ -109,6 +109,7 @@ func (m *maker) generic(w *Workload, u *unstructured.Unstructured) error {
 			called += "-" + strings.ToLower(f.name)
 		}
 		p := m.replicaSet(f.name, u, called, f.path, &t, n)
+		p.Bare = f.bare
 		p.Maker.SetLabels(u.GetLabels()) // it stands for the object, whose keys count for its pods
 		p.Maker.SetAnnotations(u.GetAnnotations())
 		w.add(p)
@@ -122,6 +123,7 @@ type search struct{ found []foundTemplate }
 type foundTemplate struct {
 	name, path string
 	template   map[string]any
+	bare       bool // its path is of the spec
 	count      int
 }
 
@@ -137,8 +139,8 @@ func (s *search) in(at any, path string, count int) {
 		n := times(count, around(at))
 		for _, key := range slices.Sorted(maps.Keys(at)) {
 			below := path + "/" + escape(key)
-			if t, ok := podTemplate(key, at[key]); ok {
-				s.found = append(s.found, foundTemplate{name: s.nameOf(at, key, path), path: below, template: t, count: times(count, own(at, key))})
+			if t, bare, ok := podTemplate(key, at[key]); ok {
+				s.found = append(s.found, foundTemplate{name: s.nameOf(at, key, path), path: below, template: t, bare: bare, count: times(count, own(at, key))})
 				continue
 			}
 			s.in(at[key], below, n)
@@ -155,23 +157,29 @@ func escape(key string) string {
 }
 
 // podTemplate says whether the value of the key is a template of pods.
-func podTemplate(key string, v any) (map[string]any, bool) {
-	t, ok := v.(map[string]any)
+func podTemplate(key string, v any) (t map[string]any, bare, ok bool) {
+	t, ok = v.(map[string]any)
+	if list, _ := t["containers"].([]any); len(list) > 0 {
+		first, _ := list[0].(map[string]any)
+		return map[string]any{"spec": t}, true, first != nil
+	}
 	if !ok || !strings.HasSuffix(strings.ToLower(key), "template") {
-		return nil, false
+		return nil, false, false
 	}
 	spec, ok := t["spec"].(map[string]any)
 	if !ok {
-		return nil, false
+		return nil, false, false
 	}
 	list, ok := spec["containers"].([]any)
-	return t, ok && len(list) > 0
+	return t, false, ok && len(list) > 0
 }
 
 // around is how many times what is inside of an object is wanted.
 func around(at map[string]any) int {
-	if n, ok := number(at["replicas"]); ok {
-		return n
+	for _, key := range []string{"replicas", "minReplicas"} {
+		if n, ok := number(at[key]); ok {
+			return n
+		}
 	}
 	return 1
 }

@@ -45,8 +45,23 @@ type Part struct {
 	Maker    facts.Object
 	Above    facts.Object // that makes the maker: a Deployment, CronJob or JobSet; nil: nothing
 	Template string       // JSON pointer to the pod template in the object; "": the object is the pod
-	Wanted   int          // pods at a time
-	Pods     []*corev1.Pod
+	// Bare says that Template is of the pods' spec without anything around it, and Made that there is none: the pods' fields follow from
+	// fields of the object that are called otherwise.
+	Bare, Made bool
+	Wanted     int // pods at a time
+	Pods       []*corev1.Pod
+}
+
+// In is the place in the object of a field of the pod template, such as /spec/nodeSelector; ok is false where it has none.
+func (p *Part) In(field string) (pointer string, ok bool) {
+	spec, within := strings.CutPrefix(field, "/spec")
+	switch {
+	case p.Made || p.Bare && !within:
+		return p.Template, false
+	case p.Bare:
+		return p.Template + spec, true
+	}
+	return p.Template + field, true
 }
 
 // maker makes what controllers would make.
@@ -121,6 +136,8 @@ func Of(object map[string]any, o Options) (*Workload, facts.Object, error) {
 			err = m.volcanoJob(w, t, t, "/spec")
 		} else if t.GetKind() == "CronJob" && t.GroupVersionKind().Group == "batch.volcano.sh" && o.Volcano {
 			err = m.volcanoCronJob(w, t)
+		} else if expand := expanders[schema.GroupKind{Group: t.GroupVersionKind().Group, Kind: t.GetKind()}]; expand != nil {
+			err = expand(&m, w, t)
 		} else {
 			err = m.generic(w, t)
 		}

@@ -84,7 +84,7 @@ type Part struct {
 }
 
 // all are the controllers, each in a file of its own.
-var all = []controller{jobSet, leaderWorkerSet, mpiJob, pyTorchJob, tfJob, xgBoostJob, paddleJob, jaxJob, rayCluster}
+var all = []controller{jobSet, leaderWorkerSet, mpiJob, pyTorchJob, tfJob, xgBoostJob, paddleJob, jaxJob, rayCluster, podGang}
 
 // unspoken are the domains of schedulers that Berth has no dialect of: an object that asks one of them for something does not get it.
 // Keys of those that it has are read, or told of, on the object's pods.

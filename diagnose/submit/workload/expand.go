@@ -1,0 +1,420 @@
+package workload
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+)
+
+// expanders make the pods of kinds whose fields say it in a way of their own.
+var expanders = map[schema.GroupKind]func(*maker, *Workload, *unstructured.Unstructured) error{
+	{Group: "grove.io", Kind: "PodCliqueSet"}:                       (*maker).podCliqueSet,
+	{Group: "sparkoperator.k8s.io", Kind: "SparkApplication"}:       (*maker).sparkApplication,
+	{Group: "sparkoperator.k8s.io", Kind: "SparkConnect"}:           (*maker).sparkApplication,
+	{Group: "serving.kserve.io", Kind: "InferenceService"}:          (*maker).inferenceService,
+	{Group: "argoproj.io", Kind: "Workflow"}:                        nothing, // its pods are made one after the other, from what those before them say
+	{Group: "argoproj.io", Kind: "CronWorkflow"}:                    nothing,
+	{Group: "trainer.kubeflow.org", Kind: "TrainingRuntime"}:        nothing,
+	{Group: "trainer.kubeflow.org", Kind: "ClusterTrainingRuntime"}: nothing,
+	{Group: "flow.volcano.sh", Kind: "JobTemplate"}:                 nothing,
+	{Group: "argoproj.io", Kind: "WorkflowTemplate"}:                nothing,
+	{Group: "argoproj.io", Kind: "ClusterWorkflowTemplate"}:         nothing,
+	{Group: "serving.kserve.io", Kind: "ServingRuntime"}:            nothing,
+	{Group: "serving.kserve.io", Kind: "ClusterServingRuntime"}:     nothing,
+	{Group: "serving.kserve.io", Kind: "LLMInferenceServiceConfig"}: nothing,
+}
+
+// Pattern says whether objects of the kind are what others are made after, and have no pods themselves.
+func Pattern(k schema.GroupKind) bool {
+	for _, suffix := range []string{"Runtime", "Template", "Config"} {
+		if strings.HasSuffix(k.Kind, suffix) && expanders[k] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func nothing(*maker, *Workload, *unstructured.Unstructured) error { return nil }
+
+// clique is what matters here of a clique of a PodCliqueSet.
+type clique struct {
+	Name        string            `json:"name"`
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations"`
+	Topology    map[string]any    `json:"topologyConstraint"`
+	Spec        struct {
+		Replicas     *int32         `json:"replicas"`
+		MinAvailable *int32         `json:"minAvailable"`
+		PodSpec      corev1.PodSpec `json:"podSpec"`
+	} `json:"spec"`
+}
+
+// cliqueGroup is cliques that are scaled together.
+type cliqueGroup struct {
+	Name         string         `json:"name"`
+	Cliques      []string       `json:"cliqueNames"`
+	Replicas     *int32         `json:"replicas"`
+	MinAvailable *int32         `json:"minAvailable"`
+	Topology     map[string]any `json:"topologyConstraint"`
+}
+
+// podCliqueSet makes the pods of a PodCliqueSet of Grove, and its PodGangs: one for each replica, with the cliques that are in no scaling
+// group and the first replicas of those groups, and one for each further replica of a group (ai-dynamo/grove, commit fcc3b3bb,
+// operator/internal/controller/podcliqueset/components/podgang and operator/api/common/namegen.go). A clique without minAvailable needs all
+// its pods, a group without one needs one of its replicas.
+func (m *maker) podCliqueSet(w *Workload, u *unstructured.Unstructured) error {
+	var spec struct {
+		Replicas *int32 `json:"replicas"`
+		Template struct {
+			Cliques  []clique       `json:"cliques"`
+			Groups   []cliqueGroup  `json:"podCliqueScalingGroups"`
+			Topology map[string]any `json:"topologyConstraint"`
+		} `json:"template"`
+	}
+	if err := decode(u.Object["spec"], &spec); err != nil {
+		return fmt.Errorf("spec: %w", err)
+	}
+	of := make(map[string]*cliqueGroup)
+	for i := range spec.Template.Groups {
+		for _, name := range spec.Template.Groups[i].Cliques {
+			of[name] = &spec.Template.Groups[i]
+		}
+	}
+	for i := range min(max(0, ptr.Deref(spec.Replicas, 1)), mostTemplates) {
+		base := fmt.Sprintf("%s-%d", u.GetName(), i)
+		gangs := &podGangs{m: m, w: w, in: u.GetNamespace(), topology: map[string]map[string]any{base: spec.Template.Topology}}
+		for k := range spec.Template.Cliques {
+			c := &spec.Template.Cliques[k]
+			path := fmt.Sprintf("/spec/template/cliques/%d/spec/podSpec", k)
+			g := of[c.Name]
+			if g == nil {
+				gangs.add(u, c, base, base+"-"+c.Name, path)
+				continue
+			}
+			least := max(1, ptr.Deref(g.MinAvailable, 1))
+			for r := range min(max(0, ptr.Deref(g.Replicas, 1)), mostTemplates) {
+				group, gang := fmt.Sprintf("%s-%s", base, g.Name), base
+				if r >= least {
+					gang = fmt.Sprintf("%s-%d", group, r-least)
+					gangs.topology[gang] = g.Topology
+				}
+				gangs.add(u, c, gang, fmt.Sprintf("%s-%d-%s", group, r, c.Name), path)
+			}
+			if g.Topology != nil {
+				gangs.topology[base] = g.Topology
+			}
+		}
+		gangs.finish()
+	}
+	return nil
+}
+
+// podGangs collects the PodGangs of one replica.
+type podGangs struct {
+	m        *maker
+	w        *Workload
+	in       string // namespace
+	names    []string
+	groups   map[string][]any
+	topology map[string]map[string]any // by gang
+}
+
+// add makes the pods of a clique in the gang.
+func (g *podGangs) add(u *unstructured.Unstructured, c *clique, gang, called, path string) {
+	t := &corev1.PodTemplateSpec{Spec: c.Spec.PodSpec}
+	t.Labels, t.Annotations = maps.Clone(c.Labels), maps.Clone(c.Annotations)
+	if t.Labels == nil {
+		t.Labels = make(map[string]string)
+	}
+	t.Labels["grove.io/podgang"], t.Labels["grove.io/podclique"], t.Labels["app.kubernetes.io/part-of"] = gang, called, u.GetName()
+	n := int(ptr.Deref(c.Spec.Replicas, 1))
+	p := g.m.replicaSet(strings.TrimPrefix(called, u.GetName()+"-"), u, called, path, t, n)
+	p.Bare = true
+	g.w.add(p)
+	var refs []any
+	for _, pod := range p.Pods {
+		refs = append(refs, map[string]any{"namespace": pod.Namespace, "name": pod.Name})
+	}
+	if g.groups == nil {
+		g.groups = make(map[string][]any)
+	}
+	if g.groups[gang] == nil {
+		g.names = append(g.names, gang)
+	}
+	group := map[string]any{"name": called, "minReplicas": int64(ptr.Deref(c.Spec.MinAvailable, int32(min(n, math.MaxInt32)))), "podReferences": refs}
+	if c.Topology != nil {
+		group["topologyConstraint"] = map[string]any{}
+	}
+	g.groups[gang] = append(g.groups[gang], group)
+}
+
+func (g *podGangs) finish() {
+	for _, name := range g.names {
+		spec := map[string]any{"podgroups": g.groups[name]}
+		if g.topology[name] != nil {
+			spec["topologyConstraint"] = map[string]any{}
+		}
+		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "scheduler.grove.io/v1alpha1", "kind": "PodGang", "spec": spec}}
+		o.SetNamespace(g.in)
+		o.SetName(name)
+		o.SetUID(g.m.next())
+		g.w.Also = append(g.w.Also, o)
+	}
+}
+
+// sparkRole is what matters here of the driver or the executors of a SparkApplication.
+type sparkRole struct {
+	Instances      *int32            `json:"instances"`
+	Cores          *int32            `json:"cores"`
+	CoreRequest    string            `json:"coreRequest"`
+	CoreLimit      string            `json:"coreLimit"`
+	Memory         string            `json:"memory"`
+	MemoryOverhead string            `json:"memoryOverhead"`
+	Labels         map[string]string `json:"labels"`
+	Annotations    map[string]string `json:"annotations"`
+	GPU            *struct {
+		Name     string `json:"name"`
+		Quantity int64  `json:"quantity"`
+	} `json:"gpu"`
+	Template *corev1.PodTemplateSpec `json:"template"`
+
+	// These have the names that they have in a pod.
+	corev1.PodSpec `json:",inline"`
+}
+
+// sparkApplication makes the driver and the executors of a Spark application (kubeflow/spark-operator, commit 38082f33,
+// api/v1beta2/sparkapplication_types.go; Spark on Kubernetes for the defaults: 1 core, 1 GiB, and a tenth of the memory on top, or four
+// tenths where it runs no JVM, of at least 384 MiB). A SparkConnect has a server in place of the driver. Who schedules a batch, if the
+// application says so, is the scheduler of its pods.
+func (m *maker) sparkApplication(w *Workload, u *unstructured.Unstructured) error {
+	var spec struct {
+		Type           string    `json:"type"`
+		Image          string    `json:"image"`
+		OverheadFactor string    `json:"memoryOverheadFactor"`
+		BatchScheduler string    `json:"batchScheduler"`
+		Driver         sparkRole `json:"driver"`
+		Server         sparkRole `json:"server"`
+		Executor       sparkRole `json:"executor"`
+		Dynamic        struct {
+			Enabled bool   `json:"enabled"`
+			Initial *int32 `json:"initialExecutors"`
+			Least   *int32 `json:"minExecutors"`
+		} `json:"dynamicAllocation"`
+		NodeSelector map[string]string `json:"nodeSelector"`
+	}
+	if err := decode(u.Object["spec"], &spec); err != nil {
+		return fmt.Errorf("spec: %w", err)
+	}
+	factor, err := strconv.ParseFloat(spec.OverheadFactor, 64)
+	if err != nil {
+		if factor = 0.1; spec.Type == "Python" || spec.Type == "R" {
+			factor = 0.4
+		}
+	}
+	first, driver := "driver", spec.Driver
+	if u.GetKind() == "SparkConnect" {
+		first, driver = "server", spec.Server
+	}
+	executors := ptr.Deref(spec.Executor.Instances, 1)
+	if spec.Dynamic.Enabled {
+		executors = max(ptr.Deref(spec.Dynamic.Initial, 0), ptr.Deref(spec.Dynamic.Least, 0), ptr.Deref(spec.Executor.Instances, 0))
+	}
+	for _, role := range []struct {
+		name string
+		of   *sparkRole
+		pods int32
+	}{{first, &driver, 1}, {"executor", &spec.Executor, executors}} {
+		t, err := role.of.template(spec.Image, factor)
+		if err != nil {
+			return fmt.Errorf("spec.%s: %w", role.name, err)
+		}
+		t.Spec.SchedulerName = cmp.Or(t.Spec.SchedulerName, spec.BatchScheduler)
+		if t.Spec.NodeSelector == nil {
+			t.Spec.NodeSelector = spec.NodeSelector
+		}
+		t.Labels["spark-role"] = role.name
+		n := int(role.pods)
+		if suspended(u) {
+			n = 0
+		}
+		p := m.replicaSet(role.name, u, u.GetName()+"-"+role.name, "/spec/"+role.name, t, n)
+		p.Made = true
+		w.add(p)
+	}
+	return nil
+}
+
+// template is a pod of the role.
+func (r *sparkRole) template(image string, factor float64) (*corev1.PodTemplateSpec, error) {
+	t := &corev1.PodTemplateSpec{}
+	if r.Template != nil {
+		t = r.Template.DeepCopy()
+	}
+	own := r.PodSpec.DeepCopy()
+	if t.Spec.NodeSelector == nil {
+		t.Spec.NodeSelector = own.NodeSelector
+	}
+	if t.Spec.Affinity == nil {
+		t.Spec.Affinity = own.Affinity
+	}
+	t.Spec.Tolerations = append(t.Spec.Tolerations, own.Tolerations...)
+	t.Spec.SchedulerName = cmp.Or(t.Spec.SchedulerName, own.SchedulerName)
+	t.Spec.PriorityClassName = cmp.Or(t.Spec.PriorityClassName, own.PriorityClassName)
+	if t.Labels == nil {
+		t.Labels = make(map[string]string)
+	}
+	maps.Copy(t.Labels, r.Labels)
+	if r.Annotations != nil {
+		t.Annotations = maps.Clone(r.Annotations)
+	}
+	memory, err := javaMemory(cmp.Or(r.Memory, "1g"))
+	if err != nil {
+		return nil, fmt.Errorf("memory: %w", err)
+	}
+	more := max(int64(float64(memory>>20)*factor), 384) << 20 // in whole MiB, as Spark counts
+	if r.MemoryOverhead != "" {
+		if more, err = javaMemory(r.MemoryOverhead); err != nil {
+			return nil, fmt.Errorf("memoryOverhead: %w", err)
+		}
+	}
+	cpu, err := resource.ParseQuantity(cmp.Or(r.CoreRequest, fmt.Sprint(max(1, ptr.Deref(r.Cores, 1)))))
+	if err != nil {
+		return nil, fmt.Errorf("coreRequest: %w", err)
+	}
+	requests := corev1.ResourceList{corev1.ResourceCPU: cpu, corev1.ResourceMemory: *resource.NewQuantity(memory+more, resource.BinarySI)}
+	limits := corev1.ResourceList{corev1.ResourceMemory: requests[corev1.ResourceMemory]}
+	if r.CoreLimit != "" {
+		if limits[corev1.ResourceCPU], err = resource.ParseQuantity(r.CoreLimit); err != nil {
+			return nil, fmt.Errorf("coreLimit: %w", err)
+		}
+	}
+	if r.GPU != nil && r.GPU.Name != "" && r.GPU.Quantity > 0 {
+		limits[corev1.ResourceName(r.GPU.Name)] = *resource.NewQuantity(r.GPU.Quantity, resource.DecimalSI)
+		requests[corev1.ResourceName(r.GPU.Name)] = limits[corev1.ResourceName(r.GPU.Name)]
+	}
+	if len(t.Spec.Containers) == 0 {
+		t.Spec.Containers = []corev1.Container{{Name: "spark", Image: cmp.Or(image, "spark")}}
+	}
+	c := &t.Spec.Containers[0]
+	c.Name, c.Image = cmp.Or(c.Name, "spark"), cmp.Or(c.Image, image, "spark")
+	if c.Resources.Limits == nil {
+		c.Resources.Limits = make(corev1.ResourceList)
+	}
+	if c.Resources.Requests == nil {
+		c.Resources.Requests = make(corev1.ResourceList)
+	}
+	maps.Copy(c.Resources.Limits, limits)
+	maps.Copy(c.Resources.Requests, requests)
+	return t, nil
+}
+
+// javaMemory reads a size as Spark has it: a number with k, m, g, t or p for powers of 1,024, and MiB where there is none.
+func javaMemory(text string) (int64, error) {
+	number := strings.TrimSuffix(strings.ToLower(strings.TrimSpace(text)), "b")
+	shift := 20
+	if at := strings.IndexAny(number, "kmgtp"); at >= 0 {
+		shift = 10 * (1 + strings.IndexByte("kmgtp", number[at]))
+		if rest := number[at+1:]; rest != "" && rest != "i" {
+			return 0, fmt.Errorf("%q is no size such as 512m or 4g", text)
+		}
+		number = number[:at]
+	}
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || n < 0 || n > math.MaxInt64>>(shift+4) {
+		return 0, fmt.Errorf("%q is no size such as 512m or 4g", text)
+	}
+	return n << shift, nil
+}
+
+// inferenceService makes the pods of an InferenceService of KServe: those of the predictor, the transformer and the explainer, each as
+// often as its minReplicas says, or once (kserve/kserve, commit aaac4e29, pkg/apis/serving/v1beta1). A component is the spec of a pod, in which
+// a model server may stand in place of containers; one that asks for nothing gets 1 CPU and 2 GiB (config/configmap/inferenceservice.yaml).
+func (m *maker) inferenceService(w *Workload, u *unstructured.Unstructured) error {
+	for _, name := range []string{"predictor", "transformer", "explainer"} {
+		part, ok, err := unstructured.NestedMap(u.Object, "spec", name)
+		if err != nil || !ok {
+			continue
+		}
+		var spec corev1.PodSpec
+		if err := decode(part, &spec); err != nil {
+			return fmt.Errorf("spec.%s: %w", name, err)
+		}
+		if len(spec.Containers) == 0 {
+			server := serverIn(part)
+			if server == nil {
+				continue
+			}
+			var c corev1.Container
+			if err := decode(server, &c); err != nil {
+				return fmt.Errorf("spec.%s: %w", name, err)
+			}
+			spec.Containers = []corev1.Container{c}
+		}
+		c := &spec.Containers[0]
+		c.Name, c.Image = cmp.Or(c.Name, "kserve-container"), cmp.Or(c.Image, "runtime")
+		if len(c.Resources.Requests)+len(c.Resources.Limits) == 0 {
+			all := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("2Gi")}
+			c.Resources = corev1.ResourceRequirements{Requests: all, Limits: all}
+		}
+		n := 1
+		if least, ok := number(part["minReplicas"]); ok {
+			n = least
+		}
+		t := &corev1.PodTemplateSpec{Spec: spec}
+		t.Labels = map[string]string{"serving.kserve.io/inferenceservice": u.GetName(), "component": name}
+		p := m.replicaSet(name, u, u.GetName()+"-"+name, "/spec/"+name, t, n)
+		p.Made = true
+		w.add(p)
+		if err := m.inferenceWorkers(w, u, name, part, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inferenceWorkers makes the pods beside the first of each replica, for a model that is spread over several nodes.
+func (m *maker) inferenceWorkers(w *Workload, u *unstructured.Unstructured, name string, part map[string]any, replicas int) error {
+	worker, ok := part["workerSpec"].(map[string]any)
+	if !ok {
+		return nil
+	}
+	t := &corev1.PodTemplateSpec{}
+	if err := decode(worker, &t.Spec); err != nil {
+		return fmt.Errorf("spec.%s.workerSpec: %w", name, err)
+	}
+	nodes := 2
+	if n, ok := number(worker["pipelineParallelSize"]); ok {
+		nodes = max(1, n)
+	}
+	if len(t.Spec.Containers) == 0 {
+		t.Spec.Containers = []corev1.Container{{Name: "worker-container", Image: "runtime"}}
+	}
+	t.Labels = map[string]string{"serving.kserve.io/inferenceservice": u.GetName(), "component": name + "-worker"}
+	p := m.replicaSet(name+"-worker", u, u.GetName()+"-"+name+"-worker", "/spec/"+name+"/workerSpec", t, times(replicas, nodes-1))
+	p.Made = true
+	w.add(p)
+	return nil
+}
+
+// serverIn is the model server of a component: what is called model, or after a framework.
+func serverIn(part map[string]any) map[string]any {
+	if model, ok := part["model"].(map[string]any); ok {
+		return model
+	}
+	for _, key := range slices.Sorted(maps.Keys(part)) {
+		if server, ok := part[key].(map[string]any); ok && (server["storageUri"] != nil || server["protocolVersion"] != nil || server["type"] != nil) {
+			return server
+		}
+	}
+	return nil
+}

@@ -1,0 +1,154 @@
+package workload
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+)
+
+// said is the pods of an object by part, with what their first container asks for, and what is made beside them.
+func said(t *testing.T, text string) string {
+	t.Helper()
+	var object map[string]any
+	if err := yaml.Unmarshal([]byte(text), &object); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	w, _, err := Of(object, Options{At: time.Unix(0, 0), Namespace: "team", UID: func() types.UID { n++; return types.UID(fmt.Sprint(n)) }})
+	if err != nil {
+		return err.Error()
+	}
+	if w == nil {
+		return "nothing"
+	}
+	var b strings.Builder
+	for i := range w.Parts {
+		p := &w.Parts[i]
+		fmt.Fprintf(&b, "%s %d at %s", p.Name, p.Wanted, p.Template)
+		if len(p.Pods) > 0 {
+			spec := &p.Pods[0].Spec
+			c := spec.Containers[0]
+			for _, name := range []string{"cpu", "memory", "nvidia.com/gpu"} {
+				if q, ok := c.Resources.Requests[corev1.ResourceName(name)]; ok {
+					fmt.Fprintf(&b, " %s=%s", name, q.String())
+				} else if q, ok := c.Resources.Limits[corev1.ResourceName(name)]; ok {
+					fmt.Fprintf(&b, " %s=%s", name, q.String())
+				}
+			}
+			if spec.SchedulerName != "" {
+				fmt.Fprintf(&b, " by %s", spec.SchedulerName)
+			}
+			if gang := p.Pods[0].Labels["grove.io/podgang"]; gang != "" {
+				fmt.Fprintf(&b, " in %s", gang)
+			}
+		}
+		b.WriteString("\n")
+	}
+	for _, o := range w.Also {
+		u := o.(*unstructured.Unstructured)
+		groups, _, _ := unstructured.NestedSlice(u.Object, "spec", "podgroups")
+		fmt.Fprintf(&b, "%s %s:", u.GetKind(), u.GetName())
+		for _, g := range groups {
+			fmt.Fprintf(&b, " %v %v", g.(map[string]any)["name"], g.(map[string]any)["minReplicas"])
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+func TestExpanders(t *testing.T) {
+	for name, c := range map[string]struct{ object, want string }{
+		"Grove: cliques, and a scaling group beyond its minimum": {`
+apiVersion: grove.io/v1alpha1
+kind: PodCliqueSet
+metadata: {name: serve}
+spec:
+  replicas: 1
+  template:
+    podCliqueScalingGroups: [{name: decode, cliqueNames: [lead, work], replicas: 2, minAvailable: 1}]
+    cliques:
+    - {name: router, spec: {replicas: 2, minAvailable: 1, podSpec: {containers: [{name: r, image: i, resources: {requests: {cpu: 2}}}]}}}
+    - {name: lead, spec: {replicas: 1, podSpec: {containers: [{name: r, image: i, resources: {limits: {nvidia.com/gpu: 8}}}]}}}
+    - {name: work, spec: {replicas: 3, podSpec: {schedulerName: kai-scheduler, containers: [{name: r, image: i}]}}}
+`, `0-router 2 at /spec/template/cliques/0/spec/podSpec cpu=2 in serve-0
+0-decode-0-lead 1 at /spec/template/cliques/1/spec/podSpec nvidia.com/gpu=8 in serve-0
+0-decode-1-lead 1 at /spec/template/cliques/1/spec/podSpec nvidia.com/gpu=8 in serve-0-decode-0
+0-decode-0-work 3 at /spec/template/cliques/2/spec/podSpec by kai-scheduler in serve-0
+0-decode-1-work 3 at /spec/template/cliques/2/spec/podSpec by kai-scheduler in serve-0-decode-0
+PodGang serve-0: serve-0-router 1 serve-0-decode-0-lead 1 serve-0-decode-0-work 3
+PodGang serve-0-decode-0: serve-0-decode-1-lead 1 serve-0-decode-1-work 3
+`},
+		"Spark: driver and executors, with what the JVM takes on top": {`
+apiVersion: sparkoperator.k8s.io/v1beta2
+kind: SparkApplication
+metadata: {name: pi}
+spec:
+  type: Scala
+  image: spark
+  batchScheduler: volcano
+  driver: {cores: 2, memory: 512m}
+  executor: {instances: 3, coreRequest: 500m, memory: 8g, gpu: {name: nvidia.com/gpu, quantity: 1}}
+`, `driver 1 at /spec/driver cpu=2 memory=896Mi by volcano
+executor 3 at /spec/executor cpu=500m memory=9011Mi nvidia.com/gpu=1 by volcano
+`},
+		"Spark: executors as they are needed": {`
+apiVersion: sparkoperator.k8s.io/v1beta2
+kind: SparkApplication
+metadata: {name: pi}
+spec:
+  type: Python
+  dynamicAllocation: {enabled: true, initialExecutors: 2, minExecutors: 1, maxExecutors: 10}
+  driver: {memory: 1000m}
+  executor: {memoryOverhead: 1g}
+`, `driver 1 at /spec/driver cpu=1 memory=1400Mi
+executor 2 at /spec/executor cpu=1 memory=2Gi
+`},
+		"Spark: no size": {`{apiVersion: sparkoperator.k8s.io/v1beta2, kind: SparkApplication, metadata: {name: pi}, spec: {driver: {memory: lots}}}`,
+			`spec.driver: memory: "lots" is no size such as 512m or 4g`},
+		"KServe: a model, a transformer, and defaults": {`
+apiVersion: serving.kserve.io/v1beta1
+kind: InferenceService
+metadata: {name: llm}
+spec:
+  predictor: {minReplicas: 2, model: {modelFormat: {name: huggingface}, resources: {limits: {nvidia.com/gpu: 1}, requests: {nvidia.com/gpu: 1}}}}
+  transformer: {containers: [{name: t, image: i}]}
+`, `predictor 2 at /spec/predictor nvidia.com/gpu=1
+transformer 1 at /spec/transformer cpu=1 memory=2Gi
+`},
+		"KServe: a model on several nodes": {`
+apiVersion: serving.kserve.io/v1beta1
+kind: InferenceService
+metadata: {name: llm}
+spec:
+  predictor:
+    model: {modelFormat: {name: huggingface}, resources: {limits: {nvidia.com/gpu: 8}}}
+    workerSpec: {pipelineParallelSize: 3, containers: [{name: w, image: i, resources: {limits: {nvidia.com/gpu: 8}}}]}
+`, `predictor 1 at /spec/predictor nvidia.com/gpu=8
+predictor-worker 2 at /spec/predictor/workerSpec nvidia.com/gpu=8
+`},
+		"the spec of a pod under any key": {`
+apiVersion: example.com/v1
+kind: Server
+metadata: {name: s}
+spec: {replicas: 2, worker: {containers: [{name: w, image: i, resources: {limits: {nvidia.com/gpu: 4}}}]}}
+`, `2 at /spec/worker nvidia.com/gpu=4
+`},
+		"a pattern": {`
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: ClusterTrainingRuntime
+metadata: {name: torch}
+spec: {template: {spec: {replicatedJobs: [{name: node, template: {spec: {template: {spec: {containers: [{name: n, image: i}]}}}}}]}}}
+`, "nothing"},
+	} {
+		if diff := cmp.Diff(c.want, strings.TrimPrefix(said(t, c.object), " ")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
