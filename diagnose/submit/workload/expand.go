@@ -18,20 +18,22 @@ import (
 
 // expanders make the pods of kinds whose fields say it in a way of their own.
 var expanders = map[schema.GroupKind]func(*maker, *Workload, *unstructured.Unstructured) error{
-	{Group: "grove.io", Kind: "PodCliqueSet"}:                       (*maker).podCliqueSet,
-	{Group: "sparkoperator.k8s.io", Kind: "SparkApplication"}:       (*maker).sparkApplication,
-	{Group: "sparkoperator.k8s.io", Kind: "SparkConnect"}:           (*maker).sparkApplication,
-	{Group: "serving.kserve.io", Kind: "InferenceService"}:          (*maker).inferenceService,
-	{Group: "argoproj.io", Kind: "Workflow"}:                        nothing, // its pods are made one after the other, from what those before them say
-	{Group: "argoproj.io", Kind: "CronWorkflow"}:                    nothing,
-	{Group: "trainer.kubeflow.org", Kind: "TrainingRuntime"}:        nothing,
-	{Group: "trainer.kubeflow.org", Kind: "ClusterTrainingRuntime"}: nothing,
-	{Group: "flow.volcano.sh", Kind: "JobTemplate"}:                 nothing,
-	{Group: "argoproj.io", Kind: "WorkflowTemplate"}:                nothing,
-	{Group: "argoproj.io", Kind: "ClusterWorkflowTemplate"}:         nothing,
-	{Group: "serving.kserve.io", Kind: "ServingRuntime"}:            nothing,
-	{Group: "serving.kserve.io", Kind: "ClusterServingRuntime"}:     nothing,
-	{Group: "serving.kserve.io", Kind: "LLMInferenceServiceConfig"}: nothing,
+	{Group: "grove.io", Kind: "PodCliqueSet"}:                          (*maker).podCliqueSet,
+	{Group: "sparkoperator.k8s.io", Kind: "SparkApplication"}:          (*maker).sparkApplication,
+	{Group: "sparkoperator.k8s.io", Kind: "ScheduledSparkApplication"}: (*maker).sparkApplication,
+	{Group: "nvidia.com", Kind: "DynamoGraphDeployment"}:               (*maker).dynamoGraph,
+	{Group: "sparkoperator.k8s.io", Kind: "SparkConnect"}:              (*maker).sparkApplication,
+	{Group: "serving.kserve.io", Kind: "InferenceService"}:             (*maker).inferenceService,
+	{Group: "argoproj.io", Kind: "Workflow"}:                           nothing, // its pods are made one after the other, from what those before them say
+	{Group: "argoproj.io", Kind: "CronWorkflow"}:                       nothing,
+	{Group: "trainer.kubeflow.org", Kind: "TrainingRuntime"}:           nothing,
+	{Group: "trainer.kubeflow.org", Kind: "ClusterTrainingRuntime"}:    nothing,
+	{Group: "flow.volcano.sh", Kind: "JobTemplate"}:                    nothing,
+	{Group: "argoproj.io", Kind: "WorkflowTemplate"}:                   nothing,
+	{Group: "argoproj.io", Kind: "ClusterWorkflowTemplate"}:            nothing,
+	{Group: "serving.kserve.io", Kind: "ServingRuntime"}:               nothing,
+	{Group: "serving.kserve.io", Kind: "ClusterServingRuntime"}:        nothing,
+	{Group: "serving.kserve.io", Kind: "LLMInferenceServiceConfig"}:    nothing,
 }
 
 // Pattern says whether objects of the kind are what others are made after, and have no pods themselves.
@@ -212,7 +214,12 @@ func (m *maker) sparkApplication(w *Workload, u *unstructured.Unstructured) erro
 		} `json:"dynamicAllocation"`
 		NodeSelector map[string]string `json:"nodeSelector"`
 	}
-	if err := decode(u.Object["spec"], &spec); err != nil {
+	from, at := u.Object["spec"], "/spec"
+	if u.GetKind() == "ScheduledSparkApplication" { // the next run
+		template, _, _ := unstructured.NestedMap(u.Object, "spec", "template")
+		from, at = template, "/spec/template"
+	}
+	if err := decode(from, &spec); err != nil {
 		return fmt.Errorf("spec: %w", err)
 	}
 	factor, err := strconv.ParseFloat(spec.OverheadFactor, 64)
@@ -247,7 +254,7 @@ func (m *maker) sparkApplication(w *Workload, u *unstructured.Unstructured) erro
 		if suspended(u) {
 			n = 0
 		}
-		p := m.replicaSet(role.name, u, u.GetName()+"-"+role.name, "/spec/"+role.name, t, n)
+		p := m.replicaSet(role.name, u, u.GetName()+"-"+role.name, at+"/"+role.name, t, n)
 		p.Made = true
 		w.add(p)
 	}
@@ -404,6 +411,92 @@ func (m *maker) inferenceWorkers(w *Workload, u *unstructured.Unstructured, name
 	p.Made = true
 	w.add(p)
 	return nil
+}
+
+// dynamoPart is what matters here of a component of a DynamoGraphDeployment, as nvidia.com/v1beta1 has it and, under other names, v1alpha1.
+type dynamoPart struct {
+	Name      string                  `json:"name"`
+	Replicas  *int32                  `json:"replicas"`
+	Template  *corev1.PodTemplateSpec `json:"podTemplate"`
+	Multinode struct {
+		Nodes int32 `json:"nodeCount"`
+	} `json:"multinode"`
+
+	Resources struct {
+		Requests map[string]resource.Quantity `json:"requests"`
+		Limits   map[string]resource.Quantity `json:"limits"`
+	} `json:"resources"`
+	Extra struct {
+		corev1.PodSpec `json:",inline"`
+		Main           *corev1.Container `json:"mainContainer"`
+	} `json:"extraPodSpec"`
+}
+
+// dynamoGraph makes the pods of a DynamoGraphDeployment: of each component as many as it has replicas, times the nodes that one is spread
+// over (ai-dynamo/dynamo, commit bb3100e6, deploy/operator/api). What its operator adds to a container that is not written out is not known:
+// it asks for nothing here.
+func (m *maker) dynamoGraph(w *Workload, u *unstructured.Unstructured) error {
+	var spec struct {
+		Components []dynamoPart          `json:"components"`
+		Services   map[string]dynamoPart `json:"services"`
+	}
+	if err := decode(u.Object["spec"], &spec); err != nil {
+		return fmt.Errorf("spec: %w", err)
+	}
+	for i := range spec.Components {
+		c := &spec.Components[i]
+		if c.Template == nil {
+			c.Template = &corev1.PodTemplateSpec{}
+		}
+		m.dynamoPods(w, u, c, fmt.Sprintf("/spec/components/%d/podTemplate", i))
+	}
+	for _, name := range slices.Sorted(maps.Keys(spec.Services)) {
+		c := spec.Services[name]
+		c.Name, c.Template = name, &corev1.PodTemplateSpec{Spec: c.Extra.PodSpec}
+		main := corev1.Container{Name: "main"}
+		if c.Extra.Main != nil {
+			main = *c.Extra.Main
+		}
+		main.Resources = c.resources(main.Resources)
+		c.Template.Spec.Containers = append([]corev1.Container{main}, c.Template.Spec.Containers...)
+		m.dynamoPods(w, u, &c, "/spec/services/"+escape(name))
+		w.Parts[len(w.Parts)-1].Made = true
+	}
+	return nil
+}
+
+// resources are those of the main container, in which gpu is a GPU of NVIDIA's.
+func (c *dynamoPart) resources(of corev1.ResourceRequirements) corev1.ResourceRequirements {
+	out := *of.DeepCopy()
+	for _, list := range []struct {
+		from map[string]resource.Quantity
+		to   *corev1.ResourceList
+	}{{c.Resources.Requests, &out.Requests}, {c.Resources.Limits, &out.Limits}} {
+		for name, q := range list.from { //archtest:any-order each has its own key
+			if *list.to == nil {
+				*list.to = make(corev1.ResourceList)
+			}
+			if name == "gpu" {
+				name = "nvidia.com/gpu"
+			}
+			(*list.to)[corev1.ResourceName(name)] = q
+		}
+	}
+	return out
+}
+
+func (m *maker) dynamoPods(w *Workload, u *unstructured.Unstructured, c *dynamoPart, path string) {
+	t := c.Template.DeepCopy()
+	if len(t.Spec.Containers) == 0 {
+		t.Spec.Containers = []corev1.Container{{Name: "main"}}
+	}
+	t.Spec.Containers[0].Image = cmp.Or(t.Spec.Containers[0].Image, "runtime")
+	if t.Labels == nil {
+		t.Labels = make(map[string]string)
+	}
+	t.Labels["nvidia.com/dynamo-graph-deployment-name"], t.Labels["nvidia.com/dynamo-component"] = u.GetName(), c.Name
+	n := times(int(max(0, ptr.Deref(c.Replicas, 1))), int(max(1, c.Multinode.Nodes)))
+	w.add(m.replicaSet(c.Name, u, u.GetName()+"-"+strings.ToLower(c.Name), path, t, n))
 }
 
 // serverIn is the model server of a component: what is called model, or after a framework.

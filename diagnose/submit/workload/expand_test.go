@@ -133,6 +133,36 @@ spec:
 `, `predictor 1 at /spec/predictor nvidia.com/gpu=8
 predictor-worker 2 at /spec/predictor/workerSpec nvidia.com/gpu=8
 `},
+		"Dynamo: components, one over several nodes": {`
+apiVersion: nvidia.com/v1beta1
+kind: DynamoGraphDeployment
+metadata: {name: llm}
+spec:
+  components:
+  - {name: Frontend, type: frontend}
+  - {name: decode, replicas: 2, multinode: {nodeCount: 4}, podTemplate: {spec: {containers: [{name: main, image: i, resources: {limits: {nvidia.com/gpu: 8}}}]}}}
+`, `Frontend 1 at /spec/components/0/podTemplate
+decode 8 at /spec/components/1/podTemplate nvidia.com/gpu=8
+`},
+		"Dynamo: services of the first version": {`
+apiVersion: nvidia.com/v1alpha1
+kind: DynamoGraphDeployment
+metadata: {name: llm}
+spec:
+  services:
+    Worker: {replicas: 2, resources: {limits: {gpu: "2"}}, extraPodSpec: {mainContainer: {image: i}}}
+    Frontend: {replicas: 1}
+`, `Frontend 1 at /spec/services/Frontend
+Worker 2 at /spec/services/Worker nvidia.com/gpu=2
+`},
+		"Spark: on a schedule": {`
+apiVersion: sparkoperator.k8s.io/v1beta2
+kind: ScheduledSparkApplication
+metadata: {name: pi}
+spec: {schedule: "@hourly", template: {driver: {memory: 1g}, executor: {instances: 2}}}
+`, `driver 1 at /spec/template/driver cpu=1 memory=1408Mi
+executor 2 at /spec/template/executor cpu=1 memory=1408Mi
+`},
 		"the spec of a pod under any key": {`
 apiVersion: example.com/v1
 kind: Server
