@@ -3,6 +3,7 @@ package l3
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -52,10 +53,14 @@ func kueueGated(c *check.Case) []check.Finding {
 			found.Message += ": " + v.Message
 		}
 		found.Message += kueueCheckRefuses(v)
-		found.Edits = queue.KueueOnly(c, edit.Edit{
+		active := edit.Edit{
 			Side: edit.Cluster, Cost: 3, Text: "activate Workload " + v.Work.GetName() + " again", Set: []facts.Object{edit.WithValues(v.Work, map[string]any{"/spec/active": true})},
 			Command: edit.PatchLine(v.Work, "merge", map[string]any{"spec": map[string]any{"active": true}}),
-		})
+		}
+		if s := dialect.ConditionOf(v.Work, "Evicted"); s != nil && s.Status == "True" && strings.HasSuffix(s.Reason, kueueRanTooLong) {
+			kueueRanOut(c, v, &found, &active)
+		}
+		found.Edits = queue.KueueOnly(c, active)
 	case dialect.IsTrue(v.Work, "QuotaReserved"):
 		found.Message = fmt.Sprintf("Workload %s has its quota and waits for an admission check: %s", v.Work.GetName(), kueueCheckSays(v))
 	case v.Cluster != nil && v.Room.Fits:
@@ -83,6 +88,43 @@ func kueueGated(c *check.Case) []check.Finding {
 		}
 	}
 	return []check.Finding{found}
+}
+
+// kueueRanTooLong ends the reason for which Kueue evicts a Workload that ran for longer than its author allowed.
+const kueueRanTooLong = "MaximumExecutionTimeExceeded"
+
+// kueueRanOut is about a Workload whose execution time is used up. How long it ran stays in its status when it is deactivated: once
+// it is admitted again it has only the rest, and if there is none Kueue deactivates it at once (Kueue v0.19: SyncAdmittedCondition in
+// pkg/workload/admissionchecks.go, reconcileMaxExecutionTime in pkg/controller/core/workload_controller.go). The limit is a label of what
+// the person wrote, which Kueue carries on to the Workload; one of a Workload that was made by hand is changed there.
+func kueueRanOut(c *check.Case, v *queue.KueueView, found *check.Finding, active *edit.Edit) {
+	most, _ := dialect.Number(v.Work.Object, "spec", "maximumExecutionTimeSeconds")
+	ran, ok := dialect.Number(v.Work.Object, "status", "accumulatedPastExecutionTimeSeconds")
+	if !ok {
+		ran, _ = dialect.Number(v.Work.Object, "status", "accumulatedPastExexcutionTimeSeconds") // so it is spelt in v1beta1
+	}
+	found.Owner = check.User
+	found.Advice = "Raise the maximum execution time to what the work needs, or have it save its progress, and activate the Workload again."
+	found.Evidence = append(found.Evidence, facts.Evidence{Object: facts.RefTo(v.Work).In(), Field: "spec.maximumExecutionTimeSeconds", Value: fmt.Sprint(most)})
+	if ran > 0 {
+		found.Message += fmt.Sprintf("; it has run for %d of %d seconds", ran, most)
+	}
+	if rest := most - ran; rest > 0 {
+		active.Assumes = fmt.Sprintf("the work ends within the %d seconds that it may still run", rest)
+		return
+	}
+	longer := min(most+ran, math.MaxInt32) // as the API has it
+	active.Side, active.Text = edit.Workload, fmt.Sprintf("let it run for %d seconds in all, and %s", longer, active.Text)
+	active.Assumes = fmt.Sprintf("the work ends within %d seconds", longer-ran)
+	active.Set[0] = edit.WithValues(v.Work, map[string]any{"/spec/active": true, "/spec/maximumExecutionTimeSeconds": longer})
+	const label = "kueue.x-k8s.io/max-exec-time-seconds"
+	i := slices.IndexFunc(c.Owners, func(o facts.Object) bool { return o.GetLabels()[label] != "" })
+	if i < 0 {
+		active.Command = edit.PatchLine(v.Work, "merge", map[string]any{"spec": map[string]any{"active": true, "maximumExecutionTimeSeconds": longer}})
+		return
+	}
+	by := c.Owners[i]
+	active.Command = fmt.Sprintf("kubectl label %s %s -n %s %s=%d --overwrite\n", facts.KindOfObject(by).Name(), by.GetName(), by.GetNamespace(), label, longer) + active.Command
 }
 
 // kueueMadeNone adds why Kueue makes no Workload of the work: a priority class of its own that does not exist, or what it warns of.
