@@ -257,30 +257,39 @@ func quotaSaid(c *check.Case) []check.Finding {
 	return []check.Finding{{Message: fmt.Sprintf("quota %s of namespace %s does not allow it: %s", r.Name, c.Pod.Namespace, r.Text), Evidence: []facts.Evidence{r.Evidence}}}
 }
 
-// overResourceQuota compares what one pod more would ask for with what the quota has left.
+// overResourceQuota compares what one pod more would ask for with what the quota has left. Raised is all that is too little for the pods that
+// are wanted in all: a key that lets the next one in may stop the last.
 func overResourceQuota(c *check.Case, q *corev1.ResourceQuota, p *corev1.Pod) *check.Finding {
-	var said []string
+	if quotaRoom(q, p, 1) > 0 {
+		return nil
+	}
+	var said, words, patch []string
 	f := check.Finding{}
 	var over []corev1.ResourceName
 	raised := q.DeepCopy()
-	patch := []string{}
 	for _, key := range podspec.Names(q.Status.Hard) {
 		hard, used := q.Status.Hard[key], q.Status.Used[key]
 		ask, counted := quotaAsk(p, string(key))
-		after := used.DeepCopy()
-		after.Add(ask)
-		if !counted || ask.IsZero() || after.Cmp(hard) <= 0 {
+		if !counted || ask.IsZero() {
+			continue
+		}
+		others := askedByOthers(c, q, string(key)) // who comes first is chance: there has to be room for all
+		wanted := allAsk(used, ask, podsToCome(c))
+		wanted.Add(others)
+		if wanted.Cmp(hard) <= 0 {
+			continue
+		}
+		raised.Spec.Hard[key], raised.Status.Hard[key] = wanted, wanted
+		patch = append(patch, fmt.Sprintf("%q:%q", key, wanted.String()))
+		text := fmt.Sprintf("%s of quota %s from %s to %s", key, q.Name, &hard, &wanted)
+		if !others.IsZero() {
+			text += fmt.Sprintf(" (%s of it for other work that waits for it)", &others)
+		}
+		words = append(words, text)
+		if next := allAsk(used, ask, 1); next.Cmp(hard) <= 0 {
 			continue
 		}
 		over = append(over, key)
-		wanted := used.DeepCopy()
-		for range podsToCome(c) {
-			wanted.Add(ask)
-		}
-		others := askedByOthers(c, q, string(key)) // who comes first is chance: there has to be room for all
-		wanted.Add(others)
-		raised.Spec.Hard[key], raised.Status.Hard[key] = wanted, wanted
-		patch = append(patch, fmt.Sprintf("%q:%q", key, wanted.String()))
 		said = append(said, fmt.Sprintf("allows %s %s, %s are used, and each pod asks for %s more", &hard, key, &used, &ask))
 		f.Evidence = append(f.Evidence,
 			facts.Evidence{Object: facts.RefTo(q).In(), Field: fmt.Sprintf("status.hard[%q]", key), Value: hard.String()},
@@ -288,28 +297,70 @@ func overResourceQuota(c *check.Case, q *corev1.ResourceQuota, p *corev1.Pod) *c
 		f.Evidence = append(f.Evidence, quotaAsked(c, p, key)...)
 		f.Edits = append(f.Edits, quotaLess(c, q, key, p)...)
 	}
-	if len(over) == 0 {
-		return nil
-	}
 	f.Message = fmt.Sprintf("quota %s of namespace %s %s", q.Name, q.Namespace, strings.Join(said, "; it "))
 	f.Evidence = append(f.Evidence, quotaHolders(c, over[0])...)
 	if len(over) > 1 {
 		f.Edits = nil // asking for less of one thing does not help
 	}
 	f.Edits = append(f.Edits, fewerInQuota(c, q, p)...)
-	words := make([]string, len(over))
-	for i, key := range over {
-		hard, wanted := q.Status.Hard[key], raised.Spec.Hard[key]
-		words[i] = fmt.Sprintf("%s of quota %s from %s to %s", key, q.Name, &hard, &wanted)
-		if others := askedByOthers(c, q, string(key)); !others.IsZero() {
-			words[i] += fmt.Sprintf(" (%s of it for other work that waits for it)", &others)
+	f.Evidence = append(f.Evidence, place.Size(c)...)
+	if podspec.BestEffort(p) && !podspec.InScopes(q, requestingCPU(p)) {
+		f.Message += ", of those that request neither CPU nor memory"
+		f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(q).In(), Field: "spec.scopes", Value: string(corev1.ResourceQuotaScopeBestEffort)})
+		f.Advice = "Have the pod request CPU or memory, or raise the quota."
+		if hard := q.Status.Hard[over[0]]; hard.IsZero() { // nobody is to have such pods
+			f.Owner = check.User
 		}
+		f.Edits = append(f.Edits, outOfBestEffort(c, p)...)
 	}
 	f.Edits = append(f.Edits, edit.Edit{
 		Side: edit.Cluster, Text: "raise " + strings.Join(words, " and "), Set: []facts.Object{raised}, Cost: 3,
 		Command: fmt.Sprintf("kubectl patch resourcequota %s -n %s -p '{\"spec\":{\"hard\":{%s}}}'", q.Name, q.Namespace, strings.Join(patch, ",")),
 	})
 	return &f
+}
+
+// allAsk is what is used once so many pods more have what each asks for.
+func allAsk(used, ask resource.Quantity, pods int) resource.Quantity {
+	sum, more := used.DeepCopy(), ask.DeepCopy()
+	more.Mul(int64(pods))
+	sum.Add(more)
+	return sum
+}
+
+// someCPU is requested for a container of which nobody knows how much it needs.
+const someCPU = "100m"
+
+// requestingCPU is the pod as it would be if its first container requested CPU.
+func requestingCPU(p *corev1.Pod) *corev1.Pod {
+	p = p.DeepCopy()
+	if len(p.Spec.Containers) > 0 {
+		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(someCPU)}
+	}
+	return p
+}
+
+// outOfBestEffort has the pod's first container request CPU, as much as a container of that name, else of any, does in the namespace.
+func outOfBestEffort(c *check.Case, p *corev1.Pod) []edit.Edit {
+	all := life.ContainersOf(p)
+	i := slices.IndexFunc(all, func(at life.Container) bool { return !at.Init })
+	if i < 0 {
+		return nil
+	}
+	amount, like := resource.MustParse(someCPU), ""
+	for _, o := range c.Pods {
+		for _, k := range o.Spec.Containers {
+			q, ok := k.Resources.Requests[corev1.ResourceCPU]
+			if o.Namespace == p.Namespace && ok && !q.IsZero() && (like == "" || k.Name == all[i].Name && like != k.Name) {
+				amount, like = q, k.Name
+			}
+		}
+	}
+	e := requesting(c, &all[i], corev1.ResourceCPU, amount)
+	if like == "" {
+		e.Assumes = "it can do with as little where its node is busy"
+	}
+	return []edit.Edit{e}
 }
 
 // podsToCome is how many pods like this one have still to be made: a StatefulSet makes one after the other, and wants them all.
@@ -560,10 +611,14 @@ func fewerInQuota(c *check.Case, q *corev1.ResourceQuota, p *corev1.Pod) []edit.
 	if can < 1 || can >= have+c.Like {
 		return nil
 	}
+	var out []edit.Edit
 	if e := fewerPods(c, can); len(e.Set) > 0 {
-		return []edit.Edit{e}
+		out = append(out, e)
 	}
-	return nil
+	if e, ok := place.FewerPods(c); ok { // those that the quota let in may not all have a place
+		out = append(out, e)
+	}
+	return out
 }
 
 // fewerPods has the work run so many pods at a time; an edit of nothing where nobody can have it do so.

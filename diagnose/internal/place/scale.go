@@ -56,6 +56,18 @@ func FewerPods(c *check.Case) (edit.Edit, bool) {
 	return e, true
 }
 
+// Size shows how many pods the target asks for, where that is more than one: a finding about one pod more is about that number too.
+func Size(c *check.Case) []facts.Evidence {
+	field, n := "spec.replicas", replicasOf(c.Top)
+	if j, ok := c.Top.(*batchv1.Job); ok {
+		field, n = "spec.parallelism", ptr.Deref(j.Spec.Parallelism, 1)
+	}
+	if n < 2 {
+		return nil
+	}
+	return []facts.Evidence{{Object: facts.RefTo(c.Top).In(), Field: field, Value: fmt.Sprint(n)}}
+}
+
 func replicasOf(o facts.Object) int32 {
 	switch o := o.(type) {
 	case *appsv1.Deployment:

@@ -32,9 +32,9 @@ func InScope(p *corev1.Pod, s corev1.ScopedResourceSelectorRequirement) bool {
 	case corev1.ResourceQuotaScopeNotTerminating:
 		return !ends
 	case corev1.ResourceQuotaScopeBestEffort:
-		return bestEffort(p)
+		return BestEffort(p)
 	case corev1.ResourceQuotaScopeNotBestEffort:
-		return !bestEffort(p)
+		return !BestEffort(p)
 	case corev1.ResourceQuotaScopePriorityClass:
 		class := p.Spec.PriorityClassName
 		switch s.Operator {
@@ -52,8 +52,8 @@ func InScope(p *corev1.Pod, s corev1.ScopedResourceSelectorRequirement) bool {
 	return false
 }
 
-// bestEffort says whether neither the pod nor a container says anything of CPU or memory.
-func bestEffort(p *corev1.Pod) bool {
+// BestEffort says whether neither the pod nor a container says anything of CPU or memory.
+func BestEffort(p *corev1.Pod) bool {
 	if r := p.Spec.Resources; r != nil && len(r.Requests)+len(r.Limits) > 0 {
 		return false
 	}
