@@ -52,6 +52,12 @@ func parseMissing(p *corev1.Pod, text string) (missing, bool) {
 				return missing{kind: "ConfigMap", name: v.ConfigMap.Name, key: m[2]}, true
 			case v.Secret != nil:
 				return missing{kind: "Secret", name: v.Secret.SecretName, key: m[2]}, true
+			case v.Projected != nil: // the words do not say which of its sources lacks the key
+				for _, r := range inVolume(&v, "") {
+					if slices.Contains(r.keys, m[2]) {
+						return missing{kind: r.kind, name: r.name, key: m[2]}, true
+					}
+				}
 			}
 		}
 	}
@@ -66,36 +72,13 @@ func properKind(word string) string {
 }
 
 // keys are the keys of the missing object that the pod names.
-func (m missing) keys(p *corev1.Pod) []string {
+func (m missing) keys(p *corev1.Pod) (out []string) {
 	if m.key != "" {
 		return []string{m.key}
 	}
-	var out []string
-	add := func(kind, name, key string) {
-		if kind == m.kind && name == m.name && key != "" {
-			out = append(out, key)
-		}
-	}
-	for _, k := range life.ContainersOf(p) {
-		for _, e := range k.Env {
-			if e.ValueFrom != nil && e.ValueFrom.ConfigMapKeyRef != nil {
-				add("ConfigMap", e.ValueFrom.ConfigMapKeyRef.Name, e.ValueFrom.ConfigMapKeyRef.Key)
-			}
-			if e.ValueFrom != nil && e.ValueFrom.SecretKeyRef != nil {
-				add("Secret", e.ValueFrom.SecretKeyRef.Name, e.ValueFrom.SecretKeyRef.Key)
-			}
-		}
-	}
-	for _, v := range p.Spec.Volumes {
-		if v.ConfigMap != nil {
-			for _, i := range v.ConfigMap.Items {
-				add("ConfigMap", v.ConfigMap.Name, i.Key)
-			}
-		}
-		if v.Secret != nil {
-			for _, i := range v.Secret.Items {
-				add("Secret", v.Secret.SecretName, i.Key)
-			}
+	for _, r := range references(p) {
+		if r.kind == m.kind && r.name == m.name {
+			out = append(out, r.keys...)
 		}
 	}
 	return out
@@ -103,22 +86,8 @@ func (m missing) keys(p *corev1.Pod) []string {
 
 // named says whether pods of the spec need what is missing.
 func (m missing) named(s *corev1.PodSpec) bool {
-	p := &corev1.Pod{Spec: *s}
-	if m.key != "" {
-		return slices.Contains(missing{kind: m.kind, name: m.name}.keys(p), m.key)
-	}
-	if len(m.keys(p)) > 0 {
-		return true
-	}
-	for _, k := range life.ContainersOf(p) {
-		for _, e := range k.EnvFrom {
-			if e.ConfigMapRef != nil && m.kind == "ConfigMap" && e.ConfigMapRef.Name == m.name || e.SecretRef != nil && m.kind == "Secret" && e.SecretRef.Name == m.name {
-				return true
-			}
-		}
-	}
-	return slices.ContainsFunc(s.Volumes, func(v corev1.Volume) bool {
-		return v.ConfigMap != nil && m.kind == "ConfigMap" && v.ConfigMap.Name == m.name || v.Secret != nil && m.kind == "Secret" && v.Secret.SecretName == m.name
+	return slices.ContainsFunc(references(&corev1.Pod{Spec: *s}), func(r reference) bool {
+		return r.kind == m.kind && r.name == m.name && (m.key == "" || slices.Contains(r.keys, m.key))
 	})
 }
 
@@ -168,10 +137,13 @@ func isToMake(u *unstructured.Unstructured, name string) bool {
 	return u.GetName() == name && strings.Contains(u.GetKind(), "Secret")
 }
 
+// rootCA is the ConfigMap that the control plane keeps in every namespace.
+const rootCA = "kube-root-ca.crt"
+
 // givenBy says who gives pods the missing object where their author does not: the control plane has one in every namespace, and
 // what changes pods when they are created has them refer to its own. "": the author names it.
 func givenBy(c *check.Case, m missing) (by, advice string) {
-	if m.kind == "ConfigMap" && m.name == "kube-root-ca.crt" { // pkg/controller/certificates/rootcacertpublisher of Kubernetes
+	if m.kind == "ConfigMap" && m.name == rootCA { // pkg/controller/certificates/rootcacertpublisher of Kubernetes
 		return "kube-controller-manager keeps it in every namespace, and the pod's token needs it",
 			"Look at kube-controller-manager: its root-ca-cert-publisher does not run, or has no --root-ca-file. One that is made by hand lacks the certificate."
 	}
@@ -221,19 +193,37 @@ func references(p *corev1.Pod) (out []reference) {
 			}
 		}
 	}
-	for i, v := range p.Spec.Volumes {
-		var keys []string
-		switch {
-		case v.ConfigMap != nil:
-			for _, item := range v.ConfigMap.Items {
-				keys = append(keys, item.Key)
+	for i := range p.Spec.Volumes {
+		out = append(out, inVolume(&p.Spec.Volumes[i], edit.Pointer("spec", "volumes", strconv.Itoa(i)))...)
+	}
+	return out
+}
+
+// inVolume are the references of a volume that is written at the pointer, those of its sources if it is projected.
+func inVolume(v *corev1.Volume, at string) (out []reference) {
+	add := func(kind, name, at string, optional *bool, items []corev1.KeyToPath) {
+		r := reference{kind: kind, name: name, at: at}
+		for _, i := range items {
+			r.keys = append(r.keys, i.Key)
+		}
+		if !ptr.Deref(optional, false) {
+			out = append(out, r)
+		}
+	}
+	switch {
+	case v.ConfigMap != nil:
+		add("ConfigMap", v.ConfigMap.Name, at+"/configMap/name", v.ConfigMap.Optional, v.ConfigMap.Items)
+	case v.Secret != nil:
+		add("Secret", v.Secret.SecretName, at+"/secret/secretName", v.Secret.Optional, v.Secret.Items)
+	case v.Projected != nil:
+		for i, s := range v.Projected.Sources {
+			at := at + edit.Pointer("projected", "sources", strconv.Itoa(i))
+			if s.ConfigMap != nil {
+				add("ConfigMap", s.ConfigMap.Name, at+"/configMap/name", s.ConfigMap.Optional, s.ConfigMap.Items)
 			}
-			add("ConfigMap", v.ConfigMap.Name, edit.Pointer("spec", "volumes", strconv.Itoa(i), "configMap", "name"), v.ConfigMap.Optional, keys...)
-		case v.Secret != nil:
-			for _, item := range v.Secret.Items {
-				keys = append(keys, item.Key)
+			if s.Secret != nil {
+				add("Secret", s.Secret.Name, at+"/secret/name", s.Secret.Optional, s.Secret.Items)
 			}
-			add("Secret", v.Secret.SecretName, edit.Pointer("spec", "volumes", strconv.Itoa(i), "secret", "secretName"), v.Secret.Optional, keys...)
 		}
 	}
 	return out
@@ -258,6 +248,9 @@ func used(c *check.Case, m missing) (e edit.Edit, other, user string) {
 	}
 	sorted := slices.Sorted(maps.Keys(names))
 	at := slices.IndexFunc(sorted, func(name string) bool { return place.Misspelt(m.name, name) })
+	if at < 0 {
+		sorted = slices.DeleteFunc(sorted, func(name string) bool { return name == rootCA }) // every pod has it, with its token
+	}
 	if at < 0 && len(sorted) == 1 {
 		at, e.Assumes = 0, "that is the one that was meant"
 	}
