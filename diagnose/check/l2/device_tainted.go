@@ -38,9 +38,15 @@ func deviceTainted(c *check.Case) []check.Finding {
 				tainted = append(tainted, v)
 			}
 		}
-		if len(tainted) > 0 {
-			out = append(out, taintedFinding(c, a, tainted))
+		any := d.Alternatives(asks, a)
+		if len(tainted) == 0 || any != nil && any.Nearest < place.Repelled {
+			continue
 		}
+		f := taintedFinding(c, a, tainted)
+		if any != nil {
+			f.Message = any.Text
+		}
+		out = append(out, f)
 	}
 	return out
 }

@@ -42,6 +42,9 @@ func draDriverSilent(c *check.Case) []check.Finding {
 		if class == nil || said[class.Name] {
 			continue
 		}
+		if any := d.Alternatives(asks, &asks[i]); any != nil && any.Nearest < place.Unoffered && len(d.OfClass(class.Name)) == 0 {
+			continue // another alternative will do
+		}
 		said[class.Name] = true
 		if f := silent(c, d, class); f != nil {
 			out = append(out, *f)

@@ -34,15 +34,19 @@ func devicesInUse(c *check.Case) []check.Finding {
 	d := place.OffersOf(c.Facts)
 	var out []check.Finding
 	for i := range asks {
-		if found := taken(c, d, &asks[i]); found != nil {
+		any := d.Alternatives(asks, &asks[i])
+		if !any.Is(&asks[i], place.Busy) {
+			continue
+		}
+		if found := taken(c, d, &asks[i], any); found != nil {
 			out = append(out, *found)
 		}
 	}
 	return out
 }
 
-// taken words a request whose devices others have, nil where that is not so.
-func taken(c *check.Case, d *place.Devices, a *place.AskAt) *check.Finding {
+// taken words a request whose devices others have, nil where that is not so; any are its alternatives.
+func taken(c *check.Case, d *place.Devices, a *place.AskAt, any *place.Alternatives) *check.Finding {
 	var held, free []*place.Device
 	consumed := ""
 	for _, v := range d.All {
@@ -70,6 +74,9 @@ func taken(c *check.Case, d *place.Devices, a *place.AskAt) *check.Finding {
 	found := &check.Finding{Fit: true, Probe: &edit.Edit{Side: edit.Cluster, Text: "let all claims of devices go"},
 		Message: fmt.Sprintf("claim %s asks for %s of class %s on one node; %s %s, and %d of them %s in use", a.Claim.Name, count, a.Class,
 			wording.Number(len(held)+len(free), "device"), wording.InNumber(len(held)+len(free), "matches", "match"), len(held), wording.InNumber(len(held), "is", "are")) + consumed}
+	if any != nil {
+		found.Message, found.Evidence, found.Edits = any.Text+consumed, any.Evidence(), any.Edits(c, d)
+	}
 	var users []*corev1.Pod
 	type holding struct {
 		*place.Device
@@ -90,7 +97,7 @@ func taken(c *check.Case, d *place.Devices, a *place.AskAt) *check.Finding {
 		found.Probe.Set = append(found.Probe.Set, idle)
 		pods := place.HeldBy(c.Facts, v.Holder)
 		users = append(users, pods...)
-		if len(found.Edits) < 4 {
+		if len(found.Edits) < 8 {
 			found.Edits = append(found.Edits, release(c, idle, pods)...)
 		}
 		if len(found.Evidence) < 3 {

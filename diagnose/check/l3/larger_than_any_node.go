@@ -82,17 +82,18 @@ func moreDevices(c *check.Case) *check.Finding {
 	if place.Stuck(c) == nil || len(c.Pod.Spec.ResourceClaims) == 0 {
 		return nil
 	}
-	ask, most, at := place.OffersOf(c.Facts).TooMany(place.ClaimsOf(c.Facts, c.Pod))
+	d, asks := place.OffersOf(c.Facts), place.OpenAsks(c.Facts, place.ClaimsOf(c.Facts, c.Pod))
+	ask, most, at := d.TooMany(asks)
 	if ask == nil {
 		return nil
 	}
 	f := &check.Finding{
 		Fit: true, Message: fmt.Sprintf("claim %s asks for %d devices of class %s, and node %s, which has most of them, has %d", ask.Claim.Name, ask.Count, ask.Class, at, most),
 		Evidence: []facts.Evidence{ask.Evidence(".count", fmt.Sprint(ask.Count))},
+		Edits:    place.Fewer(c, ask, most, at),
 	}
-	if e, ok := place.Rewrite(c, ask, fmt.Sprintf("ask for %d devices of class %s in claim %s, which is what node %s has", most, ask.Class, ask.Claim.Name, at), edit.Op{Op: "replace", Path: ask.Path() + "/count", Value: most}); ok {
-		e.Assumes, e.Cost = "the work can do with fewer devices", edit.CostLess
-		f.Edits = []edit.Edit{e}
+	if any := d.Alternatives(asks, ask); any != nil {
+		f.Message, f.Evidence, f.Edits = any.Text, any.Evidence(), any.Edits(c, d)
 	}
 	return f
 }

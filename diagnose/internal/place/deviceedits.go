@@ -51,6 +51,14 @@ func (a *AskAt) Path() string {
 	return fmt.Sprintf("/requests/%d/exactly", a.Request)
 }
 
+// Where names the claim, and the alternative where the request is one of several.
+func (a *AskAt) Where() string {
+	if a.sub >= 0 {
+		return fmt.Sprintf("alternative %s of claim %s", a.name, a.Claim.Name)
+	}
+	return "claim " + a.Claim.Name
+}
+
 // Evidence is the field of the request in what was written.
 func (a *AskAt) Evidence(field, value string) facts.Evidence {
 	return facts.Evidence{Object: facts.RefTo(a.Claim.written).In(), Field: devicesField(a.Claim.written) + strings.ReplaceAll(a.Path(), "/", ".") + field, Value: value}

@@ -438,25 +438,14 @@ func constrained(claims []*resourcev1.ResourceClaim) string {
 
 // TooMany is the first request of the pod's claims that asks for more devices than any node has, whoever has them, and the most
 // that a node has; none where a node has so many, or none has any.
-func (d *Devices) TooMany(claims []PodClaim) (ask *AskAt, most int, at string) {
-	for _, a := range OpenAsks(d.f, claims) {
-		if a.sub >= 0 || a.All {
+func (d *Devices) TooMany(asks []AskAt) (ask *AskAt, most int, at string) {
+	for i := range asks {
+		a := &asks[i]
+		if a.All || !d.Alternatives(asks, a).Is(a, TooFew) {
 			continue
 		}
-		most, at = 0, ""
-		for _, n := range d.f.Nodes {
-			match := 0
-			for _, v := range d.reach(n) {
-				if d.Suits(v, &a.DeviceAsk) {
-					match++
-				}
-			}
-			if match > most || match == most && match > 0 && n.Name < at {
-				most, at = match, n.Name
-			}
-		}
-		if 0 < most && most < a.Count {
-			return &a, most, at
+		if most, at := d.most(&a.DeviceAsk); 0 < most && most < a.Count {
+			return a, most, at
 		}
 	}
 	return nil, 0, ""
@@ -487,7 +476,7 @@ func defaulted(spec *resourcev1.DeviceClaim) resourcev1.DeviceClaim {
 
 // shortage says of which request there is too little on the node whatever else is asked for, "" if there may be enough.
 func (d *Devices) shortage(reach []*Device, c *PodClaim, any []DeviceAsk) string {
-	first := ""
+	var out []string
 	for i := range any {
 		ask, match, free := &any[i], 0, 0
 		for _, v := range reach {
@@ -501,11 +490,9 @@ func (d *Devices) shortage(reach []*Device, c *PodClaim, any []DeviceAsk) string
 		if free >= ask.Count && (!ask.All || free == match) {
 			return ""
 		}
-		if first == "" {
-			first = fmt.Sprintf("claim %s asks for %d of class %s, and %d of %s there %s free", c.Name, ask.Count, ask.Class, free, wording.Number(match, "such device"), wording.InNumber(free, "is", "are"))
-		}
+		out = append(out, fmt.Sprintf("for %d of class %s, and %d of %s there %s free", ask.Count, ask.Class, free, wording.Number(match, "such device"), wording.InNumber(free, "is", "are")))
 	}
-	return first
+	return fmt.Sprintf("claim %s asks %s", c.Name, strings.Join(out, ", or "))
 }
 
 // HeldBy are the pods that a claim is reserved for.
