@@ -2,6 +2,7 @@ package convert
 
 import (
 	"maps"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	kubernetes "k8s.io/apimachinery/pkg/util/version"
@@ -27,14 +28,26 @@ func declaring(n *corev1.Node) map[string]string {
 	return out
 }
 
-// needing returns the pod's node selector with the features that its node must declare.
-func needing(p *corev1.Pod) map[string]string {
+// NodeFeature is the feature that a label of the engine's stands for, and whether it stands for one.
+func NodeFeature(key string) (string, bool) { return strings.CutPrefix(key, declared) }
+
+// FeaturesNeeded are the features that the pod's node must declare.
+func FeaturesNeeded(p *corev1.Pod) []string {
 	needs, err := nodedeclaredfeatures.DefaultFramework.InferForPodScheduling(&nodedeclaredfeatures.PodInfo{Spec: &p.Spec}, ofKubernetes)
 	if err != nil || needs.IsEmpty() {
-		return p.Spec.NodeSelector
+		return nil
 	}
 	names, err := nodedeclaredfeatures.DefaultFramework.Unmap(needs)
 	if err != nil {
+		return nil
+	}
+	return names
+}
+
+// needing returns the pod's node selector with the features that its node must declare.
+func needing(p *corev1.Pod) map[string]string {
+	names := FeaturesNeeded(p)
+	if len(names) == 0 {
 		return p.Spec.NodeSelector
 	}
 	out := maps.Clone(p.Spec.NodeSelector)

@@ -39,11 +39,17 @@ func noMatchingNode(c *check.Case) []check.Finding {
 		return unmatchedAsSaid(c)
 	}
 	f := place.Stuck(c)
-	if f == nil || !place.Unmatched(c, f) || supply.NewNodeWouldSuit(c) || len(f.Nodes) == 0 && len(c.Foreign[gpustack.BerthPools]) > 0 && slices.ContainsFunc(facts.ExtendedOf(c.Pod), func(device string) bool { return place.Gap(c, device) }) {
+	if f == nil {
+		return undeclaredAsSaid(c)
+	}
+	if !place.Unmatched(c, f) || supply.NewNodeWouldSuit(c) || len(f.Nodes) == 0 && len(c.Foreign[gpustack.BerthPools]) > 0 && slices.ContainsFunc(facts.ExtendedOf(c.Pod), func(device string) bool { return place.Gap(c, device) }) {
 		return nil
 	}
 	if empty, ok := emptyTerms(c); ok {
 		return []check.Finding{empty}
+	}
+	if lacking, ok := undeclared(c, f); ok {
+		return []check.Finding{lacking}
 	}
 	out := check.Finding{Fit: true, Edits: dropping(c, f)}
 	out.Message = fmt.Sprintf("of %s none will do: %s", wording.Number(len(f.Nodes), "node"), strings.Join(clauseTable(c, f), "; "))
@@ -114,6 +120,9 @@ func clauseWords(r why.Clause) string {
 		if by, ok := strings.CutPrefix(r.Detail, convert.KeySharing+"="); ok {
 			return "on which nobody gives parts of GPUs as " + by + " does"
 		}
+		if feature := featureOf(r); feature != "" {
+			return "that do not declare feature " + feature
+		}
 		return "without the label " + r.Detail
 	case why.ByAffinity:
 		return "that the node affinity excludes"
@@ -177,6 +186,14 @@ func ownExclusions(c *check.Case, n *check.NodeFit, dead []place.Need) ([]edit.E
 	for _, r := range n.Removed {
 		switch r.Kind {
 		case why.BySelector:
+			if feature := featureOf(r); feature != "" {
+				e, fields := needless(c, feature)
+				if len(fields) == 0 {
+					return nil, false
+				}
+				out = append(out, e)
+				continue
+			}
 			key, value, _ := strings.Cut(r.Detail, "=")
 			e, ok := suiting(c, place.Need{Key: key, Values: []string{value}, Term: -1, Expr: -1}, n.Node)
 			if !ok || key == corev1.LabelHostname {
