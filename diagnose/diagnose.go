@@ -164,6 +164,16 @@ func (d *Diagnoser) judge(f *facts.Facts, target facts.Ref, top facts.Object) *j
 	j := &judgement{cases: casesOf(f, target, top)}
 	for _, c := range j.cases {
 		c.Fit, c.Checks = s.fit(c), d.checks
+	}
+	if len(s.waiting) > 1 && d.alike > 1 && j.eachFits() {
+		j.starts, j.left = s.together(f.At)
+		for _, c := range j.cases {
+			if c.Fit != nil && len(s.waiting) <= mostTogether {
+				c.Fit.Together = len(j.starts)
+			}
+		}
+	}
+	for _, c := range j.cases {
 		for _, check := range d.checks {
 			for _, found := range check.Find(c) {
 				found.Check, found.Pod = check, c.Pod
@@ -174,9 +184,6 @@ func (d *Diagnoser) judge(f *facts.Facts, target facts.Ref, top facts.Object) *j
 				j.add(found)
 			}
 		}
-	}
-	if len(s.waiting) > 1 && d.alike > 1 && j.eachFits() {
-		j.starts, j.left = s.together(f.At)
 	}
 	return j
 }

@@ -93,30 +93,6 @@ func sparedFor(f *check.Fit) why.Share {
 	return why.Share{}
 }
 
-// freeEvidence is what the node has too little free of; where one pod more would fit, what it has of the device.
-func freeEvidence(c *check.Case, n *check.NodeFit) []facts.Evidence {
-	short := n.Short[:min(len(n.Short), 2)]
-	if device, _ := podspec.Device(c.Pod); len(short) == 0 && device != "" {
-		short = []why.Short{{Resource: device}}
-	}
-	var out []facts.Evidence
-	for _, s := range short {
-		out = append(out, facts.Evidence{
-			Object: "node/" + n.Name, Field: fmt.Sprintf("status.allocatable[%q], less what its pods request", s.Resource),
-			Value: why.Quantity(s.Resource, leftFor(c, n, s.Resource)),
-		})
-	}
-	return out
-}
-
-// leftFor is how much of the resource the node has free.
-func leftFor(c *check.Case, n *check.NodeFit, resource string) int64 {
-	if by := n.ShortOf(resource); by > 0 {
-		return podspec.Requested(c.Pod, resource) - by
-	}
-	return podspec.Amount(resource, place.FreeOn(c.Facts, n.Node)[corev1.ResourceName(resource)])
-}
-
 // nodesFor is how many nodes more hold all pods that lack a place.
 func nodesFor(c *check.Case, lacking int, n *check.NodeFit) int {
 	pods := max(lacking, c.Like)

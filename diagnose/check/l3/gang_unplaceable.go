@@ -1,16 +1,23 @@
 package l3
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 
+	corev1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/place"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/diagnose/internal/queue"
+	"github.com/berth-dev/berth/diagnose/internal/supply"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -25,8 +32,11 @@ var gangUnplaceableCheck = check.Check{
 }
 
 func gangUnplaceable(c *check.Case) []check.Finding {
-	g := c.PodGroup(c.Pod)
-	if c.State != facts.Pending || g == nil || g.Spec.SchedulingPolicy.Gang == nil {
+	g := c.GangGroup(c.Pod)
+	if g == nil {
+		return foreignGangUnplaceable(c)
+	}
+	if c.State != facts.Pending || g.Spec.SchedulingPolicy.Gang == nil {
 		return nil
 	}
 	need := int(g.Spec.SchedulingPolicy.Gang.MinCount)
@@ -70,4 +80,89 @@ func gangUnplaceable(c *check.Case) []check.Finding {
 	e.Set, e.Command = queue.WithMinCount(c, g, int32(room))
 	f.Edits = []edit.Edit{e}
 	return []check.Finding{f}
+}
+
+// foreignGangUnplaceable is about the groups of other schedulers, of which each pod fits alone and too few do at once. The engine, which is
+// asked about the pods, knows nothing of them.
+func foreignGangUnplaceable(c *check.Case) []check.Finding {
+	group, need, members := queue.ForeignGroup(c)
+	fit := c.Fit
+	if group == nil || c.State != facts.Pending || fit == nil || !fit.Placed() || int64(len(members)) < need {
+		return nil
+	}
+	if own := group.GroupVersionKind().Group != "scheduling.x-k8s.io"; own && c.Pod.Spec.SchedulerName == corev1.DefaultSchedulerName {
+		return nil // which knows no such groups
+	}
+	room, waiting, alike := foreignRoom(c, members)
+	if room < 0 || int64(room) >= need || waiting == 0 {
+		return nil
+	}
+	r := facts.RefTo(group)
+	f := check.Finding{
+		Message:  fmt.Sprintf("%s of %s starts with %s at once, and there is room for %d", r, group.GroupVersionKind().Group, wording.Pods(int(need)), room),
+		Evidence: []facts.Evidence{{Object: r.In(), Field: "spec.minMember", Value: fmt.Sprint(need)}},
+	}
+	if !alike { // which of them find one depends on who comes first
+		f.Message = fmt.Sprintf("%s of %s starts with %s at once, each of which would find a place alone, and too few do together", r, group.GroupVersionKind().Group, wording.Pods(int(need)))
+	}
+	for _, k := range facts.ConditionsOf(group) {
+		if k.Bad() {
+			f.Evidence = append(f.Evidence, facts.Evidence{Object: r.In(), Field: k.Field, Value: cmp.Or(k.Message, k.Reason, k.Status)})
+			break
+		}
+	}
+	var nodes []*check.NodeFit
+	for i := range fit.Nodes {
+		if n := &fit.Nodes[i]; n.Open() && n.Empty > 0 {
+			nodes = append(nodes, n)
+			if len(nodes) <= 3 {
+				f.Evidence = append(f.Evidence, freeEvidence(c, n)...)
+			}
+		}
+	}
+	if len(nodes) == 0 {
+		return []check.Finding{f}
+	}
+	lacking := int(need) - room
+	if e, until, because, ok := place.Waits(c, nodes, lacking); ok {
+		f.Edits, f.Until, f.Because = append(f.Edits, e), until, because
+	}
+	if e, ok := place.Evicts(c, nodes, lacking); ok {
+		f.Edits = append(f.Edits, e)
+	}
+	if !supply.NewNodeWouldSuit(c) && !supply.AutoscalerGaveUp(c) { // else why none is made is for others to say
+		f.Edits = append(f.Edits, place.AddsNodes(c, nodes[0].Node, (lacking+int(nodes[0].Empty)-1)/int(nodes[0].Empty)))
+	}
+	return []check.Finding{f}
+}
+
+// foreignRoom is how many of the members have a place or find one at once, -1 where that is not known, how many have none yet, and whether
+// those ask for the same.
+func foreignRoom(c *check.Case, members []*corev1.Pod) (room, waiting int, alike bool) {
+	own := 0
+	alike = true
+	for _, p := range members {
+		switch {
+		case p.Spec.NodeName != "":
+			room++
+			continue
+		case place.OfTarget(c, p):
+			own++
+		}
+		waiting++
+		alike = alike && maps.EqualFunc(podspec.Requests(p), podspec.Requests(c.Pod), func(a, b resource.Quantity) bool { return a.Cmp(b) == 0 })
+	}
+	if own == waiting && c.Fit.Together > 0 {
+		return room + c.Fit.Together, waiting, alike
+	}
+	if !alike {
+		return -1, waiting, alike
+	}
+	var free int64
+	for i := range c.Fit.Nodes {
+		if n := &c.Fit.Nodes[i]; n.Open() {
+			free = min(free+n.Fits, int64(waiting))
+		}
+	}
+	return room + int(free), waiting, alike
 }
