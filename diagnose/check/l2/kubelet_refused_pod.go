@@ -14,6 +14,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/life"
+	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
@@ -67,6 +68,15 @@ func kubeletRefusedPod(c *check.Case) []check.Finding {
 	case reason == "UnexpectedAdmissionError":
 		f.Message = fmt.Sprintf("the kubelet of node %s refused %s: %s", node, life.Refused(c), wording.Shortened(c.Pod.Status.Message, 160))
 		f.Edits = keepOff(c, bare)
+		if resource, most, ok := tooLargeForShared(c.Pod.Status.Message); ok {
+			f.Layer, f.Owner, f.Edits = check.L3, check.User, nil // another node refuses it as well
+			f.Message = fmt.Sprintf("the device plugin of node %s refused %s: it shares its GPUs, and gives one pod at most %d %s", node, life.Refused(c), most, resource)
+			f.Advice = fmt.Sprintf("Ask for %d %s: more of a shared GPU is no more of it.", most, resource)
+			if e, ok := place.AsksLess(c, map[string]int64{resource: most}); ok {
+				e.Cost, e.Assumes = edit.CostSmall, "one share of a GPU will do"
+				f.Edits = []edit.Edit{e}
+			}
+		}
 	case out && outgrows(c.Pod.Status.Message):
 		f.Message = fmt.Sprintf("node %s refused %s: it asks for more %s than the whole node has", node, life.Refused(c), strings.TrimPrefix(reason, "OutOf"))
 		f.Owner, f.Edits, f.Advice = check.User, nil, "Ask for less, or for a larger node."
@@ -85,6 +95,20 @@ func kubeletRefusedPod(c *check.Case) []check.Finding {
 		f.Layer, f.Owner = check.L3, check.User
 	}
 	return []check.Finding{f}
+}
+
+// sharedSaid is how NVIDIA's device plugin refuses several replicas of GPUs that it shares, where failRequestsGreaterThanOne is set
+// (k8s-device-plugin v0.17, internal/rm/rm.go).
+var sharedSaid = regexp.MustCompile(`request for '([^:']+): \d+' too large: maximum request size for shared resources is (\d+)`)
+
+// tooLargeForShared is the resource of which the pod asks for too much, and the most that a pod may ask for.
+func tooLargeForShared(message string) (resource string, most int64, ok bool) {
+	m := sharedSaid.FindStringSubmatch(message)
+	if m == nil {
+		return "", 0, false
+	}
+	most, err := strconv.ParseInt(m[2], 10, 64)
+	return m[1], most, err == nil && most > 0
 }
 
 var roomSaid = regexp.MustCompile(`requested: (\d+), used: \d+, capacity: (\d+)`)

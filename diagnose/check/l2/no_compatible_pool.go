@@ -12,6 +12,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/place"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/diagnose/internal/supply"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/kube/dialect/karpenter"
@@ -36,13 +37,20 @@ func noCompatiblePool(c *check.Case) []check.Finding {
 			return out
 		}
 	}
-	if f == nil || !place.Unmatched(c, f) || supply.NewNodeWouldSuit(c) || nodesWouldDo(c, f) {
+	if f == nil || !place.Unmatched(c, f) && !noMachines(c) || supply.NewNodeWouldSuit(c) || nodesWouldDo(c, f) {
 		return nil
 	}
 	if pools := supply.KarpenterPools(c.Facts); len(pools) > 0 {
 		return incompatiblePools(c, pools)
 	}
 	return incompatibleGroups(c)
+}
+
+// noMachines says whether no node has the device that the pod asks for, and Karpenter says of each of its pools that it knows no machine for it.
+func noMachines(c *check.Case) bool {
+	w, pools := supply.KarpenterSaid(c), supply.KarpenterPools(c.Facts)
+	device, _ := podspec.Device(c.Pod)
+	return len(pools) > 0 && device != "" && place.Gap(c, device) && !slices.ContainsFunc(pools, func(p *karpenter.Pool) bool { return w.Unmet(p.GetName()) == "" })
 }
 
 // tooFewKinds is about pools that would make nodes for the pod, and want more kinds of machines to choose from than there are of those.
@@ -98,6 +106,13 @@ func incompatiblePools(c *check.Case, pools []*karpenter.Pool) []check.Finding {
 			small = small || o.Size
 		}
 		sized = sized && small && len(all) == 1
+		if device, _ := podspec.Device(c.Pod); device != "" {
+			if taken := supply.KarpenterSaid(c).Overhead(p.GetName(), device); taken != "" && taken != "0" {
+				sized = false
+				words = append(words, fmt.Sprintf("it counts %s %s of each node for DaemonSets", taken, device))
+				out.Advice = fmt.Sprintf("Find the DaemonSet whose pods ask for %s, or pods that one owns: Karpenter keeps that much of each node for them.", device)
+			}
+		}
 		texts = append(texts, fmt.Sprintf("NodePool %s: %s", p.GetName(), strings.Join(words, " and ")))
 		if e, own, ok := karpenterAdapts(c, p, all); ok {
 			if own {

@@ -6,6 +6,8 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/diagnose/check"
@@ -25,6 +27,11 @@ var jobGaveUpCheck = check.Check{
 
 func jobGaveUp(c *check.Case) []check.Finding {
 	for _, m := range c.Owners {
+		if u, ok := m.(*unstructured.Unstructured); ok {
+			if f, ok := foreignGaveUp(c, u); ok {
+				return []check.Finding{f}
+			}
+		}
 		j, ok := m.(*batchv1.Job)
 		if !ok || facts.JobEnded(j) != batchv1.JobFailed {
 			continue
@@ -46,6 +53,30 @@ func jobGaveUp(c *check.Case) []check.Finding {
 	return nil
 }
 
+// foreignGaveUp is about work of another project, such as a JobSet, that says in a condition that it has failed for good, and has no pod of which
+// more is known.
+func foreignGaveUp(c *check.Case, u *unstructured.Unstructured) (check.Finding, bool) {
+	for _, k := range facts.ConditionsOf(u) {
+		if k.Type != "Failed" || k.Status != string(metav1.ConditionTrue) {
+			continue
+		}
+		f := check.Finding{
+			Message:  fmt.Sprintf("%s gave up", facts.RefTo(u)),
+			Evidence: []facts.Evidence{{Object: facts.RefTo(u).In(), Field: k.Field, Value: k.Reason + ": " + k.Message}},
+			Advice:   "Find out why its pods failed, then create it again.",
+		}
+		if !k.Since.IsZero() {
+			f.Message += " at " + k.Since.UTC().Format("2006-01-02 15:04 MST")
+		}
+		if said := cmp.Or(k.Message, k.Reason); said != "" {
+			f.Message += ": " + wording.Shortened(wording.OneLine(said), 200)
+		}
+		f.Message += failedContainer(c)
+		return f, true
+	}
+	return check.Finding{}, false
+}
+
 // gaveUp says why the Job ended.
 func gaveUp(c *check.Case, j *batchv1.Job, s *batchv1.JobCondition) string {
 	when := s.LastTransitionTime.UTC().Format("2006-01-02 15:04 MST")
@@ -56,12 +87,17 @@ func gaveUp(c *check.Case, j *batchv1.Job, s *batchv1.JobCondition) string {
 	case batchv1.JobReasonDeadlineExceeded:
 		text = fmt.Sprintf("job %s gave up at %s: it was longer than its deadline of %s, waiting included", j.Name, when, wording.Number(ptr.Deref(j.Spec.ActiveDeadlineSeconds, 0), "second"))
 	}
+	return text + failedContainer(c)
+}
+
+// failedContainer names a container of the work that failed; "" for none.
+func failedContainer(c *check.Case) string {
 	for _, p := range c.All {
 		for _, at := range life.ContainersOf(p) {
 			if t := at.Ended(); t != nil && t.ExitCode != 0 {
-				return text + fmt.Sprintf("; container %s of pod %s ended with exit code %d (%s)", at.Name, p.Name, t.ExitCode, t.Reason)
+				return fmt.Sprintf("; container %s of pod %s ended with exit code %d (%s)", at.Name, p.Name, t.ExitCode, t.Reason)
 			}
 		}
 	}
-	return text
+	return ""
 }

@@ -81,6 +81,11 @@ func attachedElsewhere(c *check.Case, e *corev1.Event) (check.Finding, bool) {
 	f.Message = fmt.Sprintf("volume claim %s can be on one node at a time, and pod %s holds it on node %s", claim, holder.Name, holder.Spec.NodeName)
 	f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(holder).In(), Field: "spec.nodeName", Value: holder.Spec.NodeName})
 	f.Owner = check.User
+	if holder.DeletionTimestamp != nil {
+		f.Message += ", where it is being deleted"
+		f.Owner, f.Advice = check.Platform, fmt.Sprintf("Have node %s repaired, or, once its machine is off for good, taint it with node.kubernetes.io/out-of-service: only then is the volume detached from it.", holder.Spec.NodeName)
+		return f, true // nobody can have it end sooner
+	}
 	if d, ok := c.Owners[0].(*appsv1.Deployment); ok && madeBy(c, holder, d) {
 		f.Edits = []edit.Edit{recreated(c, d, holder)}
 	}

@@ -64,7 +64,7 @@ func waitsForSomething(c *check.Case) []check.Finding {
 			continue
 		}
 		f := check.Finding{
-			Owner:    check.User,
+			Owner: check.User, Last: true, // another pod of the work that fails may be what it waits for
 			Message:  fmt.Sprintf("%s of pod %s has run for %s and has not ended, and the pod's containers start after it", k.Noun(), c.Pod.Name, wording.Minutes(c.Now.Sub(run.StartedAt.Time))),
 			Evidence: []facts.Evidence{k.Said(c.Pod, "running since "+run.StartedAt.UTC().Format(time.RFC3339))},
 			Advice:   fmt.Sprintf("See what it waits for (kubectl logs %s -c %s -n %s): a name that does not resolve, a service without pods, a file that nobody writes.", c.Pod.Name, k.Name, c.Pod.Namespace),

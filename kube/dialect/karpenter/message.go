@@ -95,6 +95,30 @@ func (w *Message) Unmet(pool string) string {
 // and offerings. Newer releases add what was asked for.
 var noInstanceType = regexp.MustCompile(`no instance type [^;(,]*[^;(, ]`)
 
+var daemonOverhead = regexp.MustCompile(`daemonset overhead=\{([^}]*)\}`)
+
+// Overhead is how much of the resource Karpenter takes DaemonSets to ask for on a node of the pool, as it writes it; "": it does not say.
+func (w *Message) Overhead(pool, resource string) string {
+	if w == nil {
+		return ""
+	}
+	for _, p := range w.Parts {
+		if p.Pool != pool && (p.Pool != "" || len(w.Parts) > 1) {
+			continue
+		}
+		m := daemonOverhead.FindStringSubmatch(p.text)
+		if m == nil {
+			continue
+		}
+		for _, item := range strings.Split(m[1], ",") {
+			if name, amount, ok := strings.Cut(item, ":"); ok && strings.Trim(name, `" `) == resource {
+				return strings.Trim(amount, `" `)
+			}
+		}
+	}
+	return ""
+}
+
 // TooFewValues is how Karpenter says that fewer machines suit a pod than the pool's minValues wants (pkg/cloudprovider/types.go, 1.8).
 const TooFewValues = "minValues requirement is not met"
 
