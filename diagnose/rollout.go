@@ -141,20 +141,17 @@ func (r *rolling) earlier(d *appsv1.Deployment, newest *appsv1.ReplicaSet) (out 
 		}
 	}
 	slices.SortFunc(out, func(a, b *corev1.Pod) int {
-		return cmp.Or(boolOrder(podReady(a), podReady(b)), b.CreationTimestamp.Compare(a.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(readiness(a), readiness(b)), b.CreationTimestamp.Compare(a.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 	})
 	return out
 }
 
-// boolOrder sorts what is not so before what is.
-func boolOrder(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
+// readiness is 1 for a pod that is ready, else 0.
+func readiness(p *corev1.Pod) int {
+	if podReady(p) {
+		return 1
 	}
-	return 1
+	return 0
 }
 
 // statefulSet has its last pod of an earlier template go, whose name the next one takes.

@@ -66,7 +66,7 @@ func (b *Book) Close(at time.Time, by By) *Report {
 		r.Lines = append(r.Lines, u.line(name))
 	}
 	slices.SortFunc(r.Lines, func(a, b Line) int {
-		return cmp.Or(compareBool(a.Name == "", b.Name == ""), strings.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(min(1, len(b.Name)), min(1, len(a.Name))), strings.Compare(a.Name, b.Name)) // without a name last
 	})
 	//archtest:any-order they are added up
 	for _, n := range b.unused {
@@ -76,16 +76,6 @@ func (b *Book) Close(at time.Time, by By) *Report {
 	r.share()
 	r.total()
 	return r
-}
-
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
 }
 
 // sums are the uses by name.

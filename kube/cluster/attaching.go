@@ -62,22 +62,14 @@ func (f *Feed) Attaching(r *Reservation) (waits *Attaching, failed *Failure) {
 			}
 			switch {
 			case is.Failed:
-				return nil, &Failure{Reason: fmt.Sprintf("resource claim %s: device %s has condition %s%s", key, is.Device, is.Condition, driverSays(is)), Blamed: blamed, Device: found}
+				return nil, &Failure{Reason: fmt.Sprintf("resource claim %s: device %s has condition %s%s", key, is.Device, is.Condition, convert.DriverSays(is.Says)), Blamed: blamed, Device: found}
 			case f.late(c):
 				return nil, &Failure{Reason: fmt.Sprintf("resource claim %s: device binding timeout: device %s lacks condition %s after %s%s",
-					key, is.Device, is.Condition, f.attachFor, driverSays(is)), Blamed: blamed, Device: found}
+					key, is.Device, is.Condition, f.attachFor, convert.DriverSays(is.Says)), Blamed: blamed, Device: found}
 			case waits == nil:
 				waits = found
 			}
 		}
 	}
 	return waits, nil
-}
-
-// driverSays is what the driver says, as the end of a sentence.
-func driverSays(a *convert.Attachment) string {
-	if a.Says == "" {
-		return ""
-	}
-	return " (" + a.Says + ")"
 }

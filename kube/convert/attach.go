@@ -18,6 +18,14 @@ type Attachment struct {
 	Says      string // the driver's words, in that condition; "": none
 }
 
+// DriverSays is what a driver says of its device, as the end of a sentence; "" where it says nothing.
+func DriverSays(words string) string {
+	if words == "" {
+		return ""
+	}
+	return " (" + words + ")"
+}
+
 // Attached is the first device of the claim that is not attached, one whose driver says that it failed before others; nil: there is none.
 func Attached(c *resourcev1.ResourceClaim) (lacking *Attachment) {
 	if c.Status.Allocation == nil {

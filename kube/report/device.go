@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/convert"
 )
 
 // DeviceState is how far the attachment of a device is.
@@ -31,10 +32,7 @@ type Device struct {
 
 // Sentence says it in one line.
 func (d *Device) Sentence() string {
-	says := ""
-	if d.Says != "" {
-		says = " (" + d.Says + ")"
-	}
+	says := convert.DriverSays(d.Says)
 	whose := ""
 	if d.Member != "" {
 		whose = ", which pod " + d.Member + " of the gang has,"

@@ -77,12 +77,9 @@ func keptFor(p *corev1.Pod, claim *resourcev1.ResourceClaim) bool {
 // attachFinding words a device of the claim, which another pod of the gang has where member names it.
 func attachFinding(c *check.Case, claim *resourcev1.ResourceClaim, a *convert.Attachment, member string) check.Finding {
 	at := claim.Status.Allocation.AllocationTimestamp
-	state, since, words := "has not set condition "+a.Condition, "", ""
+	state, since := "has not set condition "+a.Condition, ""
 	if a.Failed {
 		state = "set condition " + a.Condition
-	}
-	if a.Says != "" {
-		words = " (" + a.Says + ")"
 	}
 	if at != nil {
 		since = fmt.Sprintf(", allocated %s ago,", c.Now.Sub(at.Time).Round(time.Second))
@@ -92,7 +89,7 @@ func attachFinding(c *check.Case, claim *resourcev1.ResourceClaim, a *convert.At
 		whose = ", which pod " + member + " of the gang has,"
 	}
 	f := check.Finding{
-		Message: fmt.Sprintf("device %s of claim %s%s%s is not attached to its node: its driver %s%s", a.Device, claim.Name, whose, since, state, words),
+		Message: fmt.Sprintf("device %s of claim %s%s%s is not attached to its node: its driver %s%s", a.Device, claim.Name, whose, since, state, convert.DriverSays(a.Says)),
 		Evidence: []facts.Evidence{
 			{Object: facts.RefTo(claim).In(), Field: "status.allocation.devices.results", Value: a.Device},
 			{Object: facts.RefTo(claim).In(), Field: fmt.Sprintf("status.devices[device=%q].conditions[%s]", a.Device, a.Condition), Value: valueOf(a)},
