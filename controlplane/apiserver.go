@@ -22,7 +22,8 @@ import (
 // With WorkloadWithJob the Job controller makes a Workload and a PodGroup for every Job that has no controller of its own. Where
 // spec.scheduling of the Job asks for nothing their policy is Basic, and the Job's pods are scheduled one by one (ADR 47).
 // With DRAWorkloadResourceClaims, beta and off by default in v1.37.1, a PodGroup has claims that are made once and reserved for all its pods.
-const featureGates = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,WorkloadWithJob=true,DRAWorkloadResourceClaims=true"
+// CompositePodGroup serves the kind of that name in scheduling.k8s.io/v1alpha3 (ADR 165).
+const featureGates = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,WorkloadWithJob=true,DRAWorkloadResourceClaims=true,CompositePodGroup=true"
 
 // runtimeConfig serves the gang scheduling API in both its versions.
 const runtimeConfig = "scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true"

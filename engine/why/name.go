@@ -10,8 +10,11 @@ import (
 // What people are told of a workload. Its key is namespace/pod, or namespace/kind/name; people know the kind and the
 // name. Who may read one namespace may not know what is in another: there it is told by its queue.
 
-// podGroup is the kind, in keys, of upstream's PodGroups.
-const podGroup = "podgroup"
+// podGroup and compositePodGroup are the kinds, in keys, of upstream's PodGroups and CompositePodGroups.
+const (
+	podGroup          = "podgroup"
+	compositePodGroup = "compositepodgroup"
+)
 
 // WorkloadName is what people call the workload of the key: "PodGroup team-a/train", "pod team-a/x".
 func WorkloadName(key string) string {
@@ -25,6 +28,8 @@ func WorkloadName(key string) string {
 		kind, name = "pod", rest
 	case kind == podGroup:
 		kind = "PodGroup"
+	case kind == compositePodGroup:
+		kind = "CompositePodGroup"
 	}
 	return kind + " " + namespace + "/" + name
 }

@@ -86,8 +86,15 @@ func (g Gate) Sentence(certs []Certificate) string {
 	}
 	switch g.Cause {
 	case GangIncomplete:
-		return g.about(fmt.Sprintf("needs %s to start; %d %s", count(g.Need, "member"), g.Have, exist(g.Have)))
+		what := "member"
+		if g.Resource == Groups {
+			what = "group"
+		}
+		return g.about(fmt.Sprintf("needs %s to start; %d %s", count(g.Need, what), g.Have, exist(g.Have)))
 	case GangMissing:
+		if name := WorkloadName(g.Object); strings.HasPrefix(name, "Composite") {
+			return name + " does not exist"
+		}
 		return fmt.Sprintf("gang %s does not exist", g.Object)
 	case GroupMissing:
 		return fmt.Sprintf("subgroup %s does not exist", g.Object)

@@ -95,6 +95,9 @@ type Gate struct {
 	Certificate int `json:"certificate"`
 }
 
+// Groups is the Resource of a gate of GangIncomplete that counts groups: fewer are there than must start. Without it members are counted.
+const Groups = "groups"
+
 // Share is the fair share of a queue that a workload would have it exceed.
 type Share struct {
 	Queue    string `json:"queue"`

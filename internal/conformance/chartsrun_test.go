@@ -120,7 +120,7 @@ func (*live) NotHonoured(cluster.Object, []string) {}
 func (*live) Counted(cluster.Object, string)       {}
 func (*live) ClaimsMissing(*corev1.Pod, []string)  {}
 func (*live) Admitted(*corev1.Pod)                 {}
-func (*live) Begun(*schedulingv1beta1.PodGroup)    {}
+func (*live) Begun(cluster.Object)                 {}
 func (*live) UsageChanged()                        {}
 func (*live) AccessChanged()                       {}
 func (l *live) stamp(o metav1.Object)              { l.version++; o.SetResourceVersion(fmt.Sprint(l.version)) }

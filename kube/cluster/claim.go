@@ -105,7 +105,7 @@ func (f *Feed) giveWithClaims(a *allowance, nodes []*corev1.Node) {
 		f.keepBack(a.m, a.missing)
 		return
 	}
-	v := f.read(a.m.pod)
+	v := f.read(a.m.pod, a.m.terms)
 	v.Nodes = f.storage.without(a.m, a.nodes, nodes)
 	v.Ports = append(v.Ports, a.ports...)
 	v.Version = f.out.pods.next()

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -69,7 +68,7 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Object is a pod, a PodGroup or a node.
+// Object is a pod, a PodGroup, a CompositePodGroup or a node.
 type Object interface {
 	metav1.Object
 	runtime.Object
@@ -89,8 +88,8 @@ type Listener interface {
 	ClaimsMissing(p *corev1.Pod, what []string)
 	// Admitted says that the terms of a pod that is on a node are to be written down.
 	Admitted(p *corev1.Pod)
-	// Begun says that the group's minimum has its nodes.
-	Begun(g *schedulingv1beta1.PodGroup)
+	// Begun says that the minimum of the PodGroup or CompositePodGroup has its nodes.
+	Begun(o Object)
 	// UsageChanged says that what the workloads of queues hold, or ask for, may have changed.
 	UsageChanged()
 	// AccessChanged says that which queues namespaces may use, or what they say of it, may have changed.
@@ -146,6 +145,9 @@ func (f *Feed) Settle() (again time.Time) {
 	f.bookings.give(f.tenancy.queues, f.nodes)
 	f.arrivals.give()
 	for _, key := range slices.Sorted(maps.Keys(f.gangs.redo)) {
+		f.uproot(key)
+	}
+	for _, key := range slices.Sorted(maps.Keys(f.gangs.redo)) {
 		f.disown(key)
 		f.gangs.describe(key)
 		f.admissions.look[key] = true
@@ -188,8 +190,10 @@ func (f *Feed) Repeat() {
 		f.writeDown(f.members.pods[key])
 	}
 	for _, key := range slices.Sorted(maps.Keys(f.gangs.groups)) {
-		f.listen.NotHonoured(f.gangs.groups[key], convert.UnheededGroup(f.gangs.groups[key]))
 		f.begun(key)
+	}
+	for _, key := range slices.Sorted(maps.Keys(f.gangs.forest.composites)) {
+		f.begunAbove(key)
 	}
 	f.foreign.repeat(f.listen)
 	for _, name := range sortedNames(f.nodes.objects) {

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 	"strings"
@@ -24,6 +25,7 @@ type gangs struct {
 	checked *checked
 
 	groups    map[string]*schedulingv1beta1.PodGroup // by the gang's key
+	forest    *forest                                // which groups have parents
 	described map[string]engine.Gang                 // as last given, without version
 	redo      map[string]bool                        // gangs to describe again
 	finishes  map[string]finish                      // by pod
@@ -33,17 +35,22 @@ type gangs struct {
 func newGangs(out *output, m *members, o *owners, t *tenancy) *gangs {
 	return &gangs{
 		out: out, members: m, owners: o, tenancy: t,
-		groups: make(map[string]*schedulingv1beta1.PodGroup), described: make(map[string]engine.Gang), redo: make(map[string]bool),
+		groups: make(map[string]*schedulingv1beta1.PodGroup), forest: newForest(), described: make(map[string]engine.Gang), redo: make(map[string]bool),
 		finishes: make(map[string]finish), finishers: make(map[string]map[string]bool),
 	}
 }
 
 // describeAgain has the workload's gang described before the next plan.
 func (s *gangs) describeAgain(workload string) {
-	if s.groups[workload] != nil || isNative(workload) || len(s.members.gangs[workload]) > 0 {
+	if s.exists(workload) || isNative(workload) || len(s.members.gangs[workload]) > 0 {
 		s.redo[workload] = true
 		s.out.wake()
 	}
+}
+
+// exists says whether there is a PodGroup, or a CompositePodGroup, behind the workload's key.
+func (s *gangs) exists(key string) bool {
+	return s.groups[key] != nil || s.forest.composites[key] != nil
 }
 
 // isNative says whether a workload's key is that of a gang which only its pods' annotations describe.
@@ -59,7 +66,13 @@ func (s *gangs) describe(key string) {
 	pods, decided := voices(members)
 	var g engine.Gang
 	switch group := s.groupOf(key, decided); {
-	case group != nil && convert.Idle(group):
+	case convert.IsComposite(key):
+		var ok bool
+		if g, ok = s.describeTree(key, members, pods); !ok {
+			s.drop(key)
+			return
+		}
+	case group != nil && (convert.Idle(group) || len(members) == 0 && convert.ParentOf(group) != ""):
 		s.drop(key)
 		return
 	case group != nil:
@@ -121,6 +134,31 @@ func (s *gangs) lessDone(g *engine.Gang, members []*member) {
 	g.Min = convert.Less(g.Min, s.finished(g.Key)[""])
 }
 
+// record is what is decided about the groups that the member is in; nil: it is in none, or they are not all there.
+func (s *gangs) record(m *member) *convert.GroupRecord {
+	g := s.groups[convert.PodGroupOf(m.pod)]
+	if g == nil {
+		return nil
+	}
+	out := convert.GroupRecordOf(g)
+	if convert.ParentOf(g) != "" {
+		if out.Above = s.above(g); out.Above == nil {
+			return nil
+		}
+	}
+	return out
+}
+
+// recordBeside is as was decided for one of the members that is in the same PodGroup, or as record says.
+func (s *gangs) recordBeside(m *member, members []*member) *convert.GroupRecord {
+	for _, o := range members {
+		if o.terms != nil && o.groupName() == m.groupName() {
+			return o.terms.Group
+		}
+	}
+	return s.record(m)
+}
+
 // groupOf is the PodGroup behind the key as it was decided about with its pods, which may have outlived it; nil: none.
 func (s *gangs) groupOf(key string, decided *decidedGang) *schedulingv1beta1.PodGroup {
 	g := s.groups[key]
@@ -136,6 +174,9 @@ func (s *gangs) groupOf(key string, decided *decidedGang) *schedulingv1beta1.Pod
 func (s *gangs) protected(workload string) bool {
 	if isNative(workload) {
 		return false
+	}
+	if convert.IsComposite(workload) {
+		return s.firm(workload)
 	}
 	var decided *decidedGang
 	lowest := ""
@@ -154,22 +195,35 @@ func (f *Feed) SetGroup(g *schedulingv1beta1.PodGroup) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	v := convert.PodGroup(g)
-	if old := f.gangs.groups[v.Key]; old == nil || old.UID != g.UID {
-		f.listen.NotHonoured(g, convert.UnheededGroup(g))
+	old, had := f.gangs.groups[v.Key], ""
+	if old != nil {
+		had = convert.ParentOf(old)
 	}
 	protected := f.gangs.protected(v.Key)
 	f.gangs.groups[v.Key] = g
 	f.out.derived.saw(v.Version)
+	f.gangs.forest.link(v.Key, g.Namespace, had, convert.ParentOf(g))
 	if convert.Idle(g) {
 		f.ungroup(v.Key)
 		return
 	}
-	if protected != f.gangs.protected(v.Key) {
-		f.giveMembersAgain(v.Key)
+	if had != convert.ParentOf(g) {
+		f.regroup(v.Key)
 	}
-	f.gangs.describeAgain(v.Key)
-	f.members.fresh[v.Key] = true
+	if protected != f.gangs.protected(v.Key) {
+		f.giveMembersAgain(f.gangs.gangOf(v.Key))
+	}
+	f.gangs.describeAgain(f.gangs.gangOf(v.Key))
+	f.members.fresh[f.gangs.gangOf(v.Key)] = true
 	f.begun(v.Key)
+}
+
+// gangOf is the key of the gang that the PodGroup of the key is, or is part of.
+func (s *gangs) gangOf(key string) string {
+	if root := s.rootOf(key); root != "" {
+		return root
+	}
+	return key
 }
 
 // idle says whether the pod's group asks nothing of it, or did when it was last seen: a group may be gone before its pods.
@@ -205,10 +259,16 @@ func (f *Feed) RemoveGroup(g *schedulingv1beta1.PodGroup) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	v := convert.PodGroup(g)
-	protected := f.gangs.protected(v.Key)
+	protected, root := f.gangs.protected(v.Key), f.gangs.rootOf(v.Key)
 	delete(f.gangs.groups, v.Key)
+	if root != "" {
+		f.gangs.forest.link(v.Key, g.Namespace, convert.ParentOf(g), "")
+		f.regroup(v.Key)
+		f.gangs.describeAgain(root)
+		f.admissions.all = true
+	}
 	if protected {
-		f.giveMembersAgain(v.Key)
+		f.giveMembersAgain(cmp.Or(root, v.Key))
 	}
 	delete(f.gangs.redo, v.Key)
 	f.listen.Forget(g.UID)
@@ -226,20 +286,20 @@ func (f *Feed) giveMembersAgain(gang string) {
 	f.giveAgain(slices.DeleteFunc(f.members.sorted(gang), func(m *member) bool { return !m.given }))
 }
 
-// begun looks whether as many members of the group as must start together have a node.
+// begun looks whether as many members of the PodGroup as must start together have a node, and what follows for the groups above it.
 func (f *Feed) begun(key string) {
 	g := f.gangs.groups[key]
-	if g == nil || InitiallyScheduled(g) {
+	if g == nil {
 		return
 	}
-	bound := 0
-	for _, m := range f.members.gangs[key] {
-		if m.bound() {
-			bound++
+	if !InitiallyScheduled(g) {
+		if !f.onNodes(key, g) {
+			return
 		}
-	}
-	if bound > 0 && bound >= convert.PodGroup(g).Min {
 		f.listen.Begun(g)
+	}
+	if up := convert.ParentOf(g); up != "" {
+		f.begunAbove(convert.CompositeKey(g.Namespace, up))
 	}
 }
 

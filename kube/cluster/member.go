@@ -47,11 +47,13 @@ func (m *member) bound() bool   { return m.pod.Spec.NodeName != "" }
 type members struct {
 	pods  map[string]*member            // by key
 	gangs map[string]map[string]*member // ours alone, by gang, then by key
-	fresh map[string]bool               // workloads with pods that changed since the last plan was told
+	// grouped are those of ours that name a PodGroup, by the key of the gang that it is, or would be without a parent, then by key.
+	grouped map[string]map[string]*member
+	fresh   map[string]bool // workloads with pods that changed since the last plan was told
 }
 
 func newMembers() *members {
-	return &members{pods: make(map[string]*member), gangs: make(map[string]map[string]*member), fresh: make(map[string]bool)}
+	return &members{pods: make(map[string]*member), gangs: make(map[string]map[string]*member), grouped: make(map[string]map[string]*member), fresh: make(map[string]bool)}
 }
 
 // sorted returns the gang's members by key.

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -85,6 +86,8 @@ func (m *Model) Set(objects ...metav1.Object) {
 			f.SetPod(stamped(m, o))
 		case *schedulingv1beta1.PodGroup:
 			f.SetGroup(stamped(m, o))
+		case *schedulingv1alpha3.CompositePodGroup:
+			f.SetComposite(stamped(m, o))
 		case *corev1.PersistentVolumeClaim:
 			f.SetClaim(stamped(m, o))
 		case *corev1.PersistentVolume:
@@ -130,6 +133,8 @@ func (m *Model) Delete(objects ...metav1.Object) {
 			m.deletePod(stamped(m, o))
 		case *schedulingv1beta1.PodGroup:
 			f.RemoveGroup(stamped(m, o))
+		case *schedulingv1alpha3.CompositePodGroup:
+			f.RemoveComposite(stamped(m, o))
 		case *corev1.PersistentVolumeClaim:
 			f.RemoveClaim(o)
 		case *corev1.PersistentVolume:
@@ -280,7 +285,7 @@ func (*silence) Forget(types.UID)                             {}
 func (*silence) NotHonoured(Object, []string)                 {}
 func (*silence) Counted(Object, string)                       {}
 func (*silence) Admitted(*corev1.Pod)                         {}
-func (*silence) Begun(*schedulingv1beta1.PodGroup)            {}
+func (*silence) Begun(Object)                                 {}
 func (*silence) UsageChanged()                                {}
 func (*silence) AccessChanged()                               {}
 func (s *silence) ClaimsMissing(p *corev1.Pod, what []string) { s.missing[keyOf(p)] = what }

@@ -55,7 +55,7 @@ func (f *Feed) takePod(p *corev1.Pod) {
 	raw := p
 	known := f.members.pods[keyOf(raw)]
 	p, decided := f.reading(known, raw)
-	v := f.read(p)
+	v := f.read(p, decided)
 	if known != nil && resourceVersion(known.pod) > v.Version {
 		return
 	}
@@ -73,9 +73,10 @@ func (f *Feed) takePod(p *corev1.Pod) {
 	f.enter(known, raw, p, decided, &v)
 }
 
-// read is the pod as the engine is to see it.
-func (f *Feed) read(p *corev1.Pod) engine.Pod {
+// read is the pod as the engine is to see it; decided is what was decided about it, nil for nothing.
+func (f *Feed) read(p *corev1.Pod, decided *terms) engine.Pod {
 	v := convert.Pod(p, f.opts)
+	f.gangs.rooted(&v, p, decided)
 	if f.whatIf != nil && v.Foreign {
 		adopt(&v)
 	}
@@ -118,13 +119,13 @@ func (f *Feed) enter(known *member, raw, p *corev1.Pod, decided *terms, v *engin
 	f.wakeAfter(m)
 	f.give(m, v)
 	f.writeDown(m)
-	f.begun(m.workload)
+	f.begun(convert.PodGroupOf(m.pod))
 }
 
 // reenter takes in a pod again of which other objects say something else now.
 func (f *Feed) reenter(m *member) {
 	p, decided := f.reading(m, m.raw)
-	v := f.read(p)
+	v := f.read(p, decided)
 	v.Version = f.out.pods.next()
 	f.enter(m, m.raw, p, decided, &v)
 }
@@ -145,6 +146,9 @@ func (f *Feed) join(m *member) {
 		insert(f.members.gangs, m.workload, m.key, m)
 		f.gangs.describeAgain(m.workload)
 	}
+	if key := convert.PodGroupOf(m.pod); key != "" && m.ours {
+		insert(f.members.grouped, key, m.key, m)
+	}
 }
 
 // leave undoes join.
@@ -160,6 +164,9 @@ func (f *Feed) leave(m *member) {
 	f.expected.lookAt(m)
 	f.tenancy.usageChanged()
 	f.listen.Forget(m.pod.UID)
+	if key := convert.PodGroupOf(m.pod); key != "" && m.ours {
+		cut(f.members.grouped, key, m.key)
+	}
 	if m.inGang() {
 		cut(f.members.gangs, m.workload, m.key)
 		f.gangs.describeAgain(m.workload)
@@ -260,7 +267,7 @@ func (f *Feed) giveAgain(members []*member) {
 			f.storage.again[m.key] = true // it is given with what its claims allow
 			continue
 		}
-		v := f.read(m.pod)
+		v := f.read(m.pod, m.terms)
 		v.Version = f.out.pods.next()
 		f.put(m, &v)
 	}

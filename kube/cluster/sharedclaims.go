@@ -107,7 +107,7 @@ func (f *Feed) ClaimsInCommon(workload string) (n int) {
 
 // consumers are, by claim, whom the pod's claims are reserved for: the pod, or its PodGroup where that has the same claim.
 func (f *Feed) consumers(m *member) map[types.UID]resourcev1.ResourceClaimConsumerReference {
-	group := f.gangs.groups[m.workload]
+	group := f.gangs.groups[convert.PodGroupOf(m.pod)]
 	out := make(map[types.UID]resourcev1.ResourceClaimConsumerReference)
 	claims, _ := convert.ResourceClaims(m.pod)
 	for _, named := range claims {
@@ -130,7 +130,7 @@ func reservedForGroup(m *member, c *resourcev1.ResourceClaim) bool {
 
 // groupUID is that of the PodGroup of the pod's gang, "" for none.
 func (f *Feed) groupUID(m *member) string {
-	if g := f.gangs.groups[m.workload]; g != nil {
+	if g := f.gangs.groups[convert.PodGroupOf(m.pod)]; g != nil {
 		return string(g.UID)
 	}
 	return ""

@@ -17,6 +17,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -87,7 +88,7 @@ func newStage(t testing.TB, name string) *stage {
 // The listener.
 func (*stage) Forget(types.UID)                    {}
 func (*stage) Admitted(*corev1.Pod)                {}
-func (*stage) Begun(*schedulingv1beta1.PodGroup)   {}
+func (*stage) Begun(Object)                        {}
 func (*stage) UsageChanged()                       {}
 func (*stage) AccessChanged()                      {}
 func (*stage) ClaimsMissing(*corev1.Pod, []string) {}
@@ -102,6 +103,8 @@ func describeObject(o Object) string {
 		kind = u.GetKind()
 	case *schedulingv1beta1.PodGroup:
 		kind = "PodGroup"
+	case *schedulingv1alpha3.CompositePodGroup:
+		kind = "CompositePodGroup"
 	}
 	return kind + "/" + o.GetName()
 }
@@ -214,6 +217,8 @@ func (s *stage) create(t testing.TB, u *unstructured.Unstructured) {
 		o = &schedulingv1.PriorityClass{}
 	case "scheduling.k8s.io/v1beta1/PodGroup":
 		o = &schedulingv1beta1.PodGroup{}
+	case "scheduling.k8s.io/v1alpha3/CompositePodGroup":
+		o = &schedulingv1alpha3.CompositePodGroup{}
 	case "v1/Service", "v1/ConfigMap", "v1/ServiceAccount", "v1/Secret", "v1/PersistentVolumeClaim":
 		return
 	default:
@@ -239,6 +244,8 @@ func (s *stage) take(o metav1.Object) {
 		s.SetPriorityClass(o)
 	case *schedulingv1beta1.PodGroup:
 		s.SetGroup(o)
+	case *schedulingv1alpha3.CompositePodGroup:
+		s.SetComposite(o)
 	case *corev1.Pod:
 		s.pod(o)
 	case *batchv1.Job:
@@ -373,8 +380,11 @@ func (s *stage) run(t testing.TB) {
 	for range 50 {
 		made := s.control()
 		s.Settle()
-		if r := s.state.Apply(numbered(s.state, s.changes.take())...); len(r) > 0 {
-			t.Fatalf("the engine rejects %v", r)
+		rejected := slices.DeleteFunc(s.state.Apply(numbered(s.state, s.changes.take())...), func(r engine.Rejected) bool {
+			return r.Kind == engine.KindGang && r.Reason == s.gangs.described[r.Key].Invalid // its author is told so
+		})
+		if len(rejected) > 0 {
+			t.Fatalf("the engine rejects %v", rejected)
 		}
 		p := s.state.Plan(s.now)
 		s.state.Apply(p.Changes...)

@@ -226,7 +226,7 @@ func (f *Feed) revoke() {
 		if l == nil || slices.ContainsFunc(members, func(m *member) bool { return m.pod.Spec.NodeName != "" }) {
 			continue
 		}
-		if f.tenancy.lets(namespaceOf(key), l.Queue) && (isNative(key) || f.gangs.groups[key] != nil) {
+		if f.tenancy.lets(namespaceOf(key), l.Queue) && (isNative(key) || f.gangs.exists(key)) {
 			continue
 		}
 		for _, m := range members {
@@ -251,7 +251,7 @@ func (f *Feed) disown(key string) {
 		}
 		p := m.terms.Own.On(f.plain(m, m.raw))
 		m.revoked, m.terms = m.terms.text, nil
-		v := f.read(p)
+		v := f.read(p, nil)
 		v.Version = f.out.pods.next()
 		f.enter(m, m.raw, p, nil, &v)
 	}
@@ -329,12 +329,11 @@ func (f *Feed) admitGang(key string, starts bool) {
 			return
 		}
 		record := convert.Record{Queue: g.Queue, Core: g.Core}
-		if group := f.gangs.groups[key]; group != nil {
-			record.Group = convert.GroupRecordOf(group)
-		}
 		for i, keys := range convert.Together(podsOf(members)) {
 			record.Keys = keys
-			f.decide(members[i], record)
+			if record.Group = f.gangs.record(members[i]); record.Group != nil || isNative(key) {
+				f.decide(members[i], record)
+			}
 		}
 		return
 	}
@@ -355,6 +354,11 @@ func (f *Feed) admitGang(key string, starts bool) {
 		}
 		if keys, ok := l.joining(m); ok {
 			has.Keys, has.Own = keys, nil
+			if convert.IsComposite(key) {
+				if has.Group = f.gangs.recordBeside(m, members); has.Group == nil {
+					continue
+				}
+			}
 			if own := convert.FixedOf(m.pod); !maps.Equal(own, keys) {
 				has.Own = &own
 			}
@@ -371,16 +375,23 @@ func complete(g *engine.Gang, members []*member) bool {
 			there[m.value.Subgroup]++
 		}
 	}
-	enough := func(l *engine.Group) bool { return there[l.Name] >= max(1, orElse(l.Min, l.Size)) }
-	if len(g.Groups) == 0 {
-		return enough(&g.Group)
-	}
-	for i := range g.Groups {
-		if !enough(&g.Groups[i]) {
-			return false
+	var enough func(l *engine.Group) bool
+	enough = func(l *engine.Group) bool {
+		below, have := 0, 0
+		for i := range g.Groups {
+			if c := &g.Groups[i]; c.Parent == l.Name {
+				below++
+				if enough(c) {
+					have++
+				}
+			}
 		}
+		if below > 0 {
+			return have >= orElse(l.MinGroups, below)
+		}
+		return there[l.Name] >= max(1, orElse(l.Min, l.Size))
 	}
-	return true
+	return enough(&g.Group)
 }
 
 func orElse(a, b int) int {
@@ -396,7 +407,7 @@ func (f *Feed) decide(m *member, r convert.Record) {
 	if p := f.owners.held(m.terms.Keys.On(f.plain(m, m.raw))); !m.terms.Keys.Agrees(m.pod) {
 		m.pod = p
 		if m.given {
-			v := f.read(p)
+			v := f.read(p, m.terms)
 			v.Nodes, v.Version = m.value.Nodes, f.out.pods.next()
 			f.put(m, &v)
 		}

@@ -66,7 +66,7 @@ func Idle(g *schedulingv1beta1.PodGroup) bool {
 	}
 	s := &g.Spec
 	topology := s.SchedulingConstraints != nil && len(s.SchedulingConstraints.Topology) > 0
-	return s.SchedulingPolicy.Gang == nil && !topology && len(UnheededGroup(g)) == 0
+	return s.SchedulingPolicy.Gang == nil && !topology && ParentOf(g) == ""
 }
 
 // Ungrouped is the pod without its group.
@@ -82,13 +82,4 @@ func PodGroupOf(p *corev1.Pod) string {
 		return ""
 	}
 	return podGroupKey(p.Namespace, *p.Spec.SchedulingGroup.PodGroupName)
-}
-
-// UnheededGroup lists what the group asks for and does not get yet, as Unheeded does for a pod.
-func UnheededGroup(g *schedulingv1beta1.PodGroup) []string {
-	var out []string
-	if g.Spec.ParentCompositePodGroupName != nil {
-		out = append(out, "parent composite pod group")
-	}
-	return out
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/engine"
@@ -284,19 +283,5 @@ func TestFeatures(t *testing.T) {
 		if diff := cmp.Diff(c.unheeded, Unheeded(p)); diff != "" {
 			t.Errorf("%s: unheeded (-want +got):\n%s", c.name, diff)
 		}
-	}
-}
-
-func TestUnheededGroup(t *testing.T) {
-	g := &schedulingv1beta1.PodGroup{Spec: schedulingv1beta1.PodGroupSpec{
-		DisruptionMode: &schedulingv1beta1.DisruptionMode{Single: &schedulingv1beta1.SingleDisruptionMode{}},
-	}}
-	if got := UnheededGroup(g); got != nil {
-		t.Errorf("got %v", got)
-	}
-	g.Spec.ParentCompositePodGroupName = ptr("parent")
-	want := []string{"parent composite pod group"}
-	if diff := cmp.Diff(want, UnheededGroup(g)); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
 	}
 }

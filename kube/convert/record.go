@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -27,13 +28,15 @@ const Admitted corev1.PodConditionType = v1alpha1.PodAdmitted
 // recordVersion is that of Record.
 //
 //	1  2026-11-16  first version
+//	1  2026-11-18  group.above, of pods whose PodGroup has a parent: who does not know it takes such a record for none
 const recordVersion = 1
 
 // mostKeys is how long all that a pod, its controllers and its PodGroup say under the fixed keys may be together, in bytes,
-// and mostRecord how long a record is at most: JSON writes a byte as six in the worst case.
+// and mostRecord how long a record is at most: JSON writes a byte as six in the worst case, and the keys are of a pod, twice, its
+// PodGroup and the composite groups above it.
 const (
 	mostKeys   = 4096
-	mostRecord = 16*mostKeys + 4096
+	mostRecord = 6*6*mostKeys + 16384
 )
 
 // Record is what was decided about a pod when it entered its queue. It does not name the pod, so that those of one
@@ -56,6 +59,18 @@ type GroupRecord struct {
 	Min      int32  `json:"min,omitempty"` // 0: the basic policy
 	Priority int32  `json:"priority,omitempty"`
 	Topology string `json:"topology,omitempty"`
+	// Above are the CompositePodGroups over it, its parent first; the last is the gang.
+	Above []CompositeRecord `json:"above,omitempty"`
+}
+
+// CompositeRecord is what was decided about a CompositePodGroup.
+type CompositeRecord struct {
+	Name     string `json:"name"`
+	Keys     Keys   `json:"keys,omitempty"`
+	Min      int32  `json:"min,omitempty"` // groups; 0: the basic policy
+	Priority int32  `json:"priority,omitempty"`
+	Topology string `json:"topology,omitempty"`
+	Whole    bool   `json:"whole,omitempty"` // it is disrupted as a whole only
 }
 
 // FixedKeys are the keys that are read until a pod has entered its queue, and not after that: all by which its author
@@ -181,6 +196,15 @@ func (r *Record) check() error {
 			return fmt.Errorf("a minimum of %d", g.Min)
 		}
 		said = append(said, g.Keys)
+		if len(g.Above) >= TreeLevels {
+			return fmt.Errorf("%d groups above a group", len(g.Above))
+		}
+		for _, a := range g.Above {
+			if a.Name == "" || a.Min < 0 {
+				return fmt.Errorf("a minimum of %d of group %q", a.Min, a.Name)
+			}
+			said = append(said, a.Keys)
+		}
 	}
 	for _, keys := range said {
 		for _, key := range slices.Sorted(maps.Keys(keys)) { // the error names the first
@@ -343,4 +367,75 @@ func (r *GroupRecord) On(g *schedulingv1beta1.PodGroup, namespace, name string) 
 		out.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: least}
 	}
 	return &out
+}
+
+// CompositeRecordOf is what is decided about the group.
+func CompositeRecordOf(c *schedulingv1alpha3.CompositePodGroup) CompositeRecord {
+	out := CompositeRecord{Name: c.Name, Keys: FixedOf(c), Topology: compositeGroup(c).Layout.Required, Whole: c.Spec.DisruptionMode != nil && c.Spec.DisruptionMode.All != nil}
+	if c.Spec.Priority != nil {
+		out.Priority = *c.Spec.Priority
+	}
+	if gang := c.Spec.SchedulingPolicy.Gang; gang != nil {
+		out.Min = gang.MinGroupCount
+	}
+	return out
+}
+
+// on returns the group as it was decided about, also where it is gone: nil. Its minimum may become smaller, as that of a PodGroup.
+func (r *CompositeRecord) on(c *schedulingv1alpha3.CompositePodGroup, namespace, parent string) *schedulingv1alpha3.CompositePodGroup {
+	var out schedulingv1alpha3.CompositePodGroup
+	least := r.Min
+	if c != nil {
+		out = *c
+		if gang := c.Spec.SchedulingPolicy.Gang; gang == nil {
+			least = 0
+		} else {
+			least = min(least, gang.MinGroupCount)
+		}
+	}
+	out.Namespace, out.Name, out.DeletionTimestamp = namespace, r.Name, nil
+	out.Spec.Priority, out.Spec.ParentCompositePodGroupName = &r.Priority, nil
+	if parent != "" {
+		out.Spec.ParentCompositePodGroupName = &parent
+	}
+	out.Spec.DisruptionMode, out.Spec.SchedulingConstraints, out.Spec.SchedulingPolicy = nil, nil, schedulingv1alpha3.CompositePodGroupSchedulingPolicy{}
+	if r.Whole {
+		out.Spec.DisruptionMode = &schedulingv1alpha3.CompositeDisruptionMode{All: &schedulingv1alpha3.AllCompositeDisruptionMode{}}
+	}
+	if r.Topology != "" {
+		out.Spec.SchedulingConstraints = &schedulingv1alpha3.CompositePodGroupSchedulingConstraints{Topology: []schedulingv1alpha3.TopologyConstraint{{Key: r.Topology}}}
+	}
+	if least > 0 {
+		out.Spec.SchedulingPolicy.Gang = &schedulingv1alpha3.CompositeGangSchedulingPolicy{MinGroupCount: least}
+	}
+	r.Keys.put(&out.ObjectMeta)
+	return &out
+}
+
+// Recorded has the tree contain the PodGroup of the name and the groups above it as they were decided about, whatever became of them.
+func (t *Tree) Recorded(namespace, name string, r *GroupRecord) {
+	for i := range r.Above {
+		a, parent := &r.Above[i], ""
+		if i+1 < len(r.Above) {
+			parent = r.Above[i+1].Name
+		}
+		if parent == "" {
+			t.Root = a.on(t.Root, namespace, "")
+			continue
+		}
+		at := slices.IndexFunc(t.Composites, func(c *schedulingv1alpha3.CompositePodGroup) bool { return c.Name == a.Name })
+		if at < 0 {
+			t.Composites = append(t.Composites, a.on(nil, namespace, parent))
+		} else {
+			t.Composites[at] = a.on(t.Composites[at], namespace, parent)
+		}
+	}
+	at := slices.IndexFunc(t.Groups, func(g *schedulingv1beta1.PodGroup) bool { return g.Name == name })
+	if at < 0 {
+		t.Groups = append(t.Groups, nil)
+		at = len(t.Groups) - 1
+	}
+	g := r.On(t.Groups[at], namespace, name)
+	g.Spec.ParentCompositePodGroupName = &r.Above[0].Name
+	t.Groups[at] = g
 }

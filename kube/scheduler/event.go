@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -54,6 +55,9 @@ func reference(o cluster.Object) corev1.ObjectReference {
 	r := corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID()}
 	if _, ok := o.(*schedulingv1beta1.PodGroup); ok {
 		r.APIVersion, r.Kind = schedulingv1beta1.SchemeGroupVersion.String(), "PodGroup"
+	}
+	if _, ok := o.(*schedulingv1alpha3.CompositePodGroup); ok {
+		r.APIVersion, r.Kind = schedulingv1alpha3.SchemeGroupVersion.String(), "CompositePodGroup"
 	}
 	if _, ok := o.(*corev1.Node); ok {
 		r.Kind = "Node"

@@ -45,6 +45,8 @@ func (r *reporter) makesRoom(gang string, victims []*eviction) {
 	}
 	if g := r.s.feed.Group(gang); g != nil {
 		say(g)
+	} else if _, composites := r.s.feed.Groups(gang); len(composites) > 0 {
+		say(composites[0])
 	}
 }
 

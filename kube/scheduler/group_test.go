@@ -2,11 +2,13 @@ package scheduler
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -123,14 +125,58 @@ func TestPodGroupUnderItsMinimum(t *testing.T) {
 	})
 }
 
-func TestPodGroupSaysWhatIsNotHonoured(t *testing.T) {
+// A composite group and the PodGroups below it follow their tree to its start: all of them say why they wait, and that they have begun.
+func TestCompositePodGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, parent := group("g", 2), "parent"
-		g.Spec.ParentCompositePodGroupName = &parent
-		w := newWorld(t, g)
+		parent := "tree"
+		a, b := group("a", 1), group("b", 1)
+		a.Spec.ParentCompositePodGroupName, b.Spec.ParentCompositePodGroupName = &parent, &parent
+		w := newWorld(t, node("n1", "r1", 1), a, b, grouped("a-0", "a"), grouped("b-0", "b"))
 		w.start()
-		if diff := cmp.Diff([]string{"NotHonoured: Not honoured yet: parent composite pod group"}, w.said("g")); diff != "" {
+		if got := w.condition("a-0"); got != "False GangMissing" {
+			t.Fatalf("without the parent: condition %q", got)
+		}
+		tree := &schedulingv1alpha3.CompositePodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "tree", UID: "tree", Generation: 2}}
+		tree.Spec.SchedulingPolicy.Gang = &schedulingv1alpha3.CompositeGangSchedulingPolicy{MinGroupCount: 2}
+		w.add(tree)
+		w.rest()
+		at := func() *metav1.Condition {
+			c, err := w.client.SchedulingV1alpha3().CompositePodGroups("default").Get(t.Context(), "tree", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := meta.FindStatusCondition(c.Status.Conditions, "CompositePodGroupInitiallyScheduled")
+			if out != nil {
+				out.Message, out.LastTransitionTime = "", metav1.Time{}
+			}
+			return out
+		}
+		want := &metav1.Condition{Type: "CompositePodGroupInitiallyScheduled", Status: metav1.ConditionFalse, Reason: "Unschedulable", ObservedGeneration: 2}
+		if diff := cmp.Diff(want, at()); diff != "" {
+			t.Fatal(diff)
+		}
+		for _, name := range []string{"a", "b"} {
+			if c := w.initially(name); c == nil || c.Status != metav1.ConditionFalse || c.Reason != "Unschedulable" {
+				t.Errorf("group %s: %v", name, c)
+			}
+		}
+		w.add(node("n2", "r1", 1))
+		w.rest()
+		want.Status, want.Reason = metav1.ConditionTrue, "Scheduled"
+		if diff := cmp.Diff(want, at()); diff != "" {
 			t.Error(diff)
+		}
+		for _, name := range []string{"a", "b"} {
+			if c := w.initially(name); c == nil || c.Status != metav1.ConditionTrue {
+				t.Errorf("group %s: %v", name, c)
+			}
+		}
+		if err := w.client.SchedulingV1alpha3().CompositePodGroups("default").Delete(t.Context(), "tree", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.rest()
+		if at := slices.Sorted(slices.Values(w.at("a-0", "b-0"))); !slices.Equal(at, []string{"n1", "n2"}) { // those that run stay
+			t.Errorf("without the parent they are on %v", at)
 		}
 	})
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -24,54 +26,88 @@ func tried(w *engine.Waiting) bool {
 	return w.Cause != why.GangIncomplete && w.Cause != why.GangMissing
 }
 
-func (r *reporter) groupWaits(g *schedulingv1beta1.PodGroup, said pending) {
-	r.later(g, r.group(g, metav1.Condition{Status: metav1.ConditionFalse, Reason: said.reason, Message: said.text}, &said.cause))
+// invalidGroup is the reason that upstream names for groups whose parents or levels are not what they may be
+// (k8s.io/api v0.37.1, scheduling/v1alpha3/types.go, CompositePodGroupStatus).
+const invalidGroup = "Invalid"
+
+// groupWaits says on a PodGroup, or a CompositePodGroup, why it waits.
+func (r *reporter) groupWaits(o cluster.Object, said pending) {
+	c := metav1.Condition{Status: metav1.ConditionFalse, Reason: said.reason, Message: said.text}
+	if _, ok := o.(*schedulingv1alpha3.CompositePodGroup); ok && said.cause.Cause == why.InvalidObject {
+		c.Reason = invalidGroup
+	}
+	r.later(o, r.group(o, c, &said.cause))
 }
 
-func (r *reporter) Begun(g *schedulingv1beta1.PodGroup) {
-	if r.turns(g.UID, "begun") && !r.s.opts.Shadow {
-		r.background.put(g.Namespace, string(g.UID), r.group(g, metav1.Condition{Status: metav1.ConditionTrue, Reason: "Scheduled"}, nil))
+func (r *reporter) Begun(o cluster.Object) {
+	if r.turns(o.GetUID(), "begun") && !r.s.opts.Shadow {
+		r.background.put(o.GetNamespace(), string(o.GetUID()), r.group(o, metav1.Condition{Status: metav1.ConditionTrue, Reason: "Scheduled"}, nil))
 	}
 }
 
-// group writes the condition as upstream's scheduler does, and of a group that waits the cause as data beside it.
-func (r *reporter) group(g *schedulingv1beta1.PodGroup, c metav1.Condition, cause *report.Pending) writing {
+// group writes the condition as upstream's scheduler does, and of a group that waits the cause as data beside it. Upstream has a
+// condition for CompositePodGroups and, in 1.37, writes none: it is written here as its type says.
+func (r *reporter) group(o cluster.Object, c metav1.Condition, cause *report.Pending) writing {
 	c.Type, c.Message = schedulingv1beta1.PodGroupInitiallyScheduled, clip(c.Message, maxMessage)
+	if _, ok := o.(*schedulingv1alpha3.CompositePodGroup); ok {
+		c.Type = cluster.CompositeInitiallyScheduled
+	}
 	return func(ctx context.Context) {
-		err := r.gate.again(ctx, g.Namespace, func(ctx context.Context) error { return r.patchGroup(ctx, convert.PodGroup(g).Key, g.UID, c, cause) })
+		err := r.gate.again(ctx, o.GetNamespace(), func(ctx context.Context) error { return r.patchGroup(ctx, o, c, cause) })
 		if err != nil && !apierrors.IsNotFound(err) {
-			r.s.log.Warn("write condition", "podgroup", g.Namespace+"/"+g.Name, "err", err)
+			r.s.log.Warn("write condition", "group", o.GetNamespace()+"/"+o.GetName(), "err", err)
 		}
 	}
 }
 
+// groupNow is the group as it is known now, nil where it is gone, with its conditions and who writes them.
+func (r *reporter) groupNow(o cluster.Object) (now cluster.Object, has []metav1.Condition, write func(ctx context.Context, patch []byte) error) {
+	options := metav1.PatchOptions{}
+	switch o := o.(type) {
+	case *schedulingv1beta1.PodGroup:
+		if g := r.s.feed.Group(convert.PodGroup(o).Key); g != nil {
+			return g, g.Status.Conditions, func(ctx context.Context, patch []byte) error {
+				_, err := r.s.client.SchedulingV1beta1().PodGroups(g.Namespace).Patch(ctx, g.Name, types.StrategicMergePatchType, patch, options, "status")
+				return err
+			}
+		}
+	case *schedulingv1alpha3.CompositePodGroup:
+		if c := r.s.feed.Composite(o.Namespace, o.Name); c != nil {
+			return c, c.Status.Conditions, func(ctx context.Context, patch []byte) error {
+				_, err := r.s.client.SchedulingV1alpha3().CompositePodGroups(c.Namespace).Patch(ctx, c.Name, types.StrategicMergePatchType, patch, options, "status")
+				return err
+			}
+		}
+	}
+	return nil, nil, nil
+}
+
 // patchGroup writes onto the version that is known, so that a group which has begun does not go back.
-func (r *reporter) patchGroup(ctx context.Context, key string, uid types.UID, c metav1.Condition, cause *report.Pending) error {
-	g := r.s.feed.Group(key)
-	if g == nil || g.UID != uid || cluster.InitiallyScheduled(g) {
+func (r *reporter) patchGroup(ctx context.Context, o cluster.Object, c metav1.Condition, cause *report.Pending) error {
+	g, has, send := r.groupNow(o)
+	if g == nil || g.GetUID() != o.GetUID() || cluster.Begun(g) {
 		return nil
 	}
-	c.ObservedGeneration = g.Generation
-	status := g.Status.DeepCopy()
-	changed := meta.SetStatusCondition(&status.Conditions, c)
+	c.ObservedGeneration = g.GetGeneration()
+	conditions := slices.Clone(has)
+	changed := meta.SetStatusCondition(&conditions, c)
 	if cause != nil {
-		data := cause.GroupCondition(g.Generation)
-		changed = meta.SetStatusCondition(&status.Conditions, data) || changed
+		data := cause.GroupCondition(g.GetGeneration())
+		changed = meta.SetStatusCondition(&conditions, data) || changed
 	}
 	if !changed {
 		return nil
 	}
-	write := []metav1.Condition{*meta.FindStatusCondition(status.Conditions, c.Type)}
-	if data := meta.FindStatusCondition(status.Conditions, v1alpha1.PodPendingCause); cause != nil && data != nil {
+	write := []metav1.Condition{*meta.FindStatusCondition(conditions, c.Type)}
+	if data := meta.FindStatusCondition(conditions, v1alpha1.PodPendingCause); cause != nil && data != nil {
 		write = append(write, *data)
 	}
 	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": uid, "resourceVersion": g.ResourceVersion},
+		"metadata": map[string]any{"uid": g.GetUID(), "resourceVersion": g.GetResourceVersion()},
 		"status":   map[string]any{"conditions": write},
 	})
 	if err != nil {
-		return fmt.Errorf("condition of %s: %w", key, err)
+		return fmt.Errorf("condition of %s/%s: %w", g.GetNamespace(), g.GetName(), err)
 	}
-	_, err = r.s.client.SchedulingV1beta1().PodGroups(g.Namespace).Patch(ctx, g.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-	return afterWatch(err)
+	return afterWatch(send(ctx, patch))
 }

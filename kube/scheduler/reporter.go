@@ -109,8 +109,19 @@ func (r *reporter) tellOf(w *engine.Waiting, plan engine.Plan) (again time.Time)
 			r.wait(p, said())
 		}
 	}
-	if g := r.s.feed.Group(w.Gang); g != nil && tried(w) && r.turns(g.UID, string(w.Cause)) {
-		r.groupWaits(g, said())
+	if !tried(w) {
+		return again
+	}
+	groups, composites := r.s.feed.Groups(w.Gang)
+	for _, g := range groups {
+		if !cluster.Begun(g) && r.turns(g.UID, string(w.Cause)) {
+			r.groupWaits(g, said())
+		}
+	}
+	for _, c := range composites {
+		if !cluster.Begun(c) && r.turns(c.UID, string(w.Cause)) {
+			r.groupWaits(c, said())
+		}
 	}
 	return again
 }

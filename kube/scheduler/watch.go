@@ -24,6 +24,10 @@ func (s *scheduler) watch(ctx context.Context) (stop func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("scheduler: watch: %w", err)
 	}
+	composites, err := s.serves(ctx, "scheduling.k8s.io/v1alpha3", "CompositePodGroup")
+	if err != nil {
+		return nil, fmt.Errorf("scheduler: watch: %w", err)
+	}
 	classes, err := s.serves(ctx, "resource.k8s.io/v1", "DeviceClass")
 	if err != nil {
 		return nil, fmt.Errorf("scheduler: watch: %w", err)
@@ -72,6 +76,9 @@ func (s *scheduler) watch(ctx context.Context) (stop func(), err error) {
 	}
 	if groups {
 		add(all.Scheduling().V1beta1().PodGroups().Informer(), handler(f.SetGroup, f.RemoveGroup), true)
+	}
+	if composites {
+		add(all.Scheduling().V1alpha3().CompositePodGroups().Informer(), handler(f.SetComposite, f.RemoveComposite), true)
 	}
 	queues, known, failed := s.watchQueues(ctx)
 	if err = errors.Join(err, failed); err != nil {

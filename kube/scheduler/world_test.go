@@ -63,7 +63,10 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	t.TempDir() // removed after the schedulers have ended, which record into others beside it
 	// NewClientset keeps field managers, which nothing here reads, at two thirds of the time of these tests.
 	w := &world{t: t, client: fake.NewSimpleClientset(), version: 100}
-	w.client.Resources = []*metav1.APIResourceList{{GroupVersion: "scheduling.k8s.io/v1beta1", APIResources: []metav1.APIResource{{Kind: "PodGroup"}}}}
+	w.client.Resources = []*metav1.APIResourceList{
+		{GroupVersion: "scheduling.k8s.io/v1beta1", APIResources: []metav1.APIResource{{Kind: "PodGroup"}}},
+		{GroupVersion: "scheduling.k8s.io/v1alpha3", APIResources: []metav1.APIResource{{Kind: "CompositePodGroup"}}},
+	}
 	w.queues = newQueueServer(w)
 	w.client.PrependReactor("create", "*", w.stamp)
 	w.client.PrependReactor("update", "*", w.stamp)

@@ -323,9 +323,6 @@ func checkTree(g *Gang) string {
 			return reason
 		}
 	}
-	if g.MinGroups > children[""] {
-		return fmt.Sprintf("the minimum of groups (%d) is above their number (%d)", g.MinGroups, children[""])
-	}
 	for i := range g.Groups {
 		if reason := checkInTree(&g.Groups[i], byName, children); reason != "" {
 			return reason
@@ -355,9 +352,6 @@ func checkInTree(g *Group, byName map[string]*Group, children map[string]int) st
 	}
 	if n > 0 && (g.Min > 0 || g.Size > 0) {
 		return g.say("it has groups below it, so members are counted there")
-	}
-	if g.MinGroups > n {
-		return g.say(fmt.Sprintf("the minimum of groups (%d) is above their number (%d)", g.MinGroups, n))
 	}
 	l := g.Layout
 	if n > 0 && (l.Segment > 0 || l.Spread != "" || l.Balanced || l.Preferred != "") {

@@ -284,7 +284,8 @@ type Group struct {
 	// for leaves.
 	Min  int `json:"min,omitempty"`
 	Size int `json:"size,omitempty"`
-	// MinGroups is, of a group with groups below it, how many of those must start; 0: all.
+	// MinGroups is, of a group with groups below it, how many of those must start; 0: all. Where there are fewer the gang waits for
+	// more: it is incomplete.
 	MinGroups int    `json:"minGroups,omitempty"`
 	Layout    Layout `json:"layout,omitzero"`
 }
@@ -633,7 +634,7 @@ type Rejected struct {
 //	23 2026-11-18  Queue.Flavors and QuotaFirst: amounts of queues by kind of node
 //	24 2026-11-18  Queue.Keeps: what a queue borrows is not asked back; Queue.Lend of one GPU model is refused
 //	25 2026-11-18  Offer.Groups; an attribute of an Offer may have several values; DeviceOption.As
-//	26 2026-11-18  GPU.Only, Except and NotModels: pods that may have some devices of a node; clauses gpu-named; Part.Spread
+//	26 2026-11-18  GPU.Only, Except and NotModels: pods that may have some devices of a node; clauses gpu-named; Part.Spread; a minimum of groups above their number is waited for, not refused
 const SnapshotVersion = 26
 
 // Snapshot is everything a State knows, in canonical order. Times are in UTC.

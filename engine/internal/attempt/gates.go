@@ -40,8 +40,7 @@ func (a *Attempts) Gates(g *cluster.Gang) (gates []why.Gate, decided bool) {
 	}
 	//mutate: gate-incomplete
 	if !g.Tree.Complete() {
-		b := g.Tree.Lacking()
-		shut(why.GangIncomplete, b.Group.Name, int64(b.Min()), int64(len(b.Pods)))
+		gates = append(gates, incomplete(g.Tree.Lacking()))
 		decided = true
 	}
 	//mutate: gate-queue-limit

@@ -35,9 +35,34 @@ func (a *Attempts) GrowthGates(g *cluster.Gang, x *place.Search) []why.Gate {
 		gates = append(gates, a.proveBlocked(x)...)
 	}
 	if len(gates) == 0 {
-		gates = append(gates, x.Failure())
+		gates = append(gates, a.notBegun(g, x))
 	}
 	return gates
+}
+
+// notBegun says why no group above the minimum of groups could start: there is no room, or it has too few members.
+func (a *Attempts) notBegun(g *cluster.Gang, x *place.Search) why.Gate {
+	gate := x.Failure()
+	if gate.Need > 0 {
+		return gate
+	}
+	whole, lacks := g.Tree.NotBegun()
+	switch {
+	case whole != nil:
+		gate.Need = int64(whole.Need())
+	case lacks != nil:
+		return incomplete(lacks)
+	}
+	return gate
+}
+
+// incomplete is the gate of the branch, which lacks members or groups.
+func incomplete(b *cluster.Branch) why.Gate {
+	out := why.Gate{Cause: why.GangIncomplete, Object: b.Group.Name, Need: int64(b.Min()), Have: int64(len(b.Pods)), Certificate: -1}
+	if len(b.Children) > 0 { // fewer groups are there than must start
+		out.Resource, out.Need, out.Have = why.Groups, int64(b.MinGroups()), int64(len(b.Children))
+	}
+	return out
 }
 
 // proveBlocked proves that the member that found no room has none, where it is bound to be: in the domain of

@@ -1,10 +1,29 @@
 package cluster
 
 import (
+	"cmp"
 	"slices"
 )
 
-// Lacking returns the first leaf that has too few pods to ever have its minimum.
+// NotBegun returns, of the groups below that have members and not their minimum on nodes, the first that has the members it needs, and
+// the first leaf or group that lacks some; nil: there is none.
+func (b *Branch) NotBegun() (whole, lacks *Branch) {
+	for _, c := range b.Children {
+		switch {
+		case c.Waiting() == 0:
+		case c.Satisfied():
+			w, l := c.NotBegun()
+			whole, lacks = cmp.Or(whole, w), cmp.Or(lacks, l)
+		case c.Complete():
+			whole = cmp.Or(whole, c)
+		default:
+			lacks = cmp.Or(lacks, c.Lacking())
+		}
+	}
+	return whole, lacks
+}
+
+// Lacking returns the first leaf that has too few pods to ever have its minimum, or a group that has too few groups.
 func (b *Branch) Lacking() *Branch {
 	if len(b.Children) == 0 {
 		return b
