@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -22,10 +24,18 @@ import (
 
 // TestClaimsAsUpstream has Kubernetes' own allocator judge what the engine decides about random claims, devices and classes. Where the
 // engine places a pod, the allocator can meet its claims on that node, and makes the allocation out of the very devices of the plan. Where the
-// engine places it nowhere, the allocator meets them on no node.
+// engine places it nowhere, the allocator meets them on no node. REFEREE_WORLDS=10000 plays as many worlds.
 func TestClaimsAsUpstream(t *testing.T) {
 	placed, refused, shares, errors, apart := 0, 0, 0, 0, 0
-	for seed := range uint64(1500) {
+	worlds := uint64(1500)
+	if text := os.Getenv("REFEREE_WORLDS"); text != "" {
+		n, err := strconv.ParseUint(text, 10, 32)
+		if err != nil {
+			t.Fatalf("REFEREE_WORLDS: %v", err)
+		}
+		worlds = max(n, worlds)
+	}
+	for seed := range worlds {
 		w := newReferee(seed)
 		made := w.play()
 		allocator := upstream.NewAllocator()

@@ -55,12 +55,8 @@ func unmet(w *engine.Waiting, certs []why.Certificate) (nodes int) {
 	return nodes
 }
 
-// StockGroup is what the stock scheduler says of the pods of a PodGroup with a minimum that has no place, before Berth's own sentence; shared is how
-// many claims its pods have in common, if it is those that keep them from their places.
+// StockGroup is what the stock scheduler says of the pods of a PodGroup whose minimum has no place because of so many claims that they share, before
+// Berth's own sentence.
 func StockGroup(minCount int32, shared int, sentence string) string {
-	head := fmt.Sprintf("pod group is unschedulable, minCount (%d) cannot be satisfied: ", minCount)
-	if shared > 0 {
-		head += fmt.Sprintf("%d resourceclaim not available on the node of every pod that has it; ", shared)
-	}
-	return head + sentence
+	return fmt.Sprintf("pod group is unschedulable, minCount (%d) cannot be satisfied: %d resourceclaim not available on the node of every pod that has it; %s", minCount, shared, sentence)
 }

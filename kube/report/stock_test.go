@@ -48,3 +48,10 @@ func TestClaimsAreInTheCause(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
+
+func TestStockGroup(t *testing.T) {
+	want := "pod group is unschedulable, minCount (2) cannot be satisfied: 1 resourceclaim not available on the node of every pod that has it; needs 2 pods"
+	if got := StockGroup(2, 1, "needs 2 pods"); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

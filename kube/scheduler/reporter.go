@@ -307,12 +307,10 @@ func (r *reporter) inStockWords(said *pending, w *engine.Waiting, plan *engine.P
 		if nodes > 0 {
 			said.text += "; invalid resource pools, such as " + first
 		}
-	case g != nil && g.Spec.SchedulingPolicy.Gang != nil && said.reason == corev1.PodReasonUnschedulable:
-		claims := 0
-		if w.Cause == why.PodRules {
-			claims = r.s.feed.ClaimsInCommon(w.Gang)
+	case g != nil && g.Spec.SchedulingPolicy.Gang != nil && w.Cause == why.PodRules && said.reason == corev1.PodReasonUnschedulable:
+		if claims := r.s.feed.ClaimsInCommon(w.Gang); claims > 0 {
+			said.stock = report.StockGroup(g.Spec.SchedulingPolicy.Gang.MinCount, claims, said.text)
 		}
-		said.stock = report.StockGroup(g.Spec.SchedulingPolicy.Gang.MinCount, claims, said.text)
 	}
 }
 
