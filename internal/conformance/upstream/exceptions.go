@@ -30,13 +30,8 @@ var exceptions = []exception{
 	{tas + "GangPolicy/gang_uses_preemption_and_schedules_on_a_single_rack,_choosing_placement_with_highest_allocation_percentage_with_pre-existing_pods_in_cluster_(CPG:_true)", "tas_test.go:302", otherVictim},
 	{tas + "GangPolicy/gang_with_minCount_<_pod_count_schedules_on_a_single_rack_without_preemption,_additional_pod_triggers_preemption_on_the_same_rack_(CPG:_false)", "tas_test.go:792", growsInRoom},
 	{tas + "GangPolicy/gang_with_minCount_<_pod_count_schedules_on_a_single_rack_without_preemption,_additional_pod_triggers_preemption_on_the_same_rack_(CPG:_true)", "tas_test.go:792", growsInRoom},
-	{"dra/ga.TestDRA/GA/PrioritizedList", "../prioritizedlist.go:70", allWords},
 	{"dra/default.TestDRA/default/FilterTimeout/enabled", "../core.go:267", filterTimeout},
 	{"dra/all.TestDRA/all/FilterTimeout/enabled", "../core.go:267", filterTimeout},
-	{"dra/all.TestDRA/all/PrioritizedList", "../prioritizedlist.go:70", allWords},
-	{"dra/all.TestDRA/all/InvalidResourceSlices/only-invalid-for-one-node", "../core.go:1027", allWords},
-	{"dra/all.TestDRA/all/InvalidResourceSlices/invalid-for-all-nodes", "../core.go:1050", allWords},
-	{"dra/all.TestDRA/all/PodGroup/incompatible-node-selectors", "../pod_group.go:211", "asserts upstream's words in the condition; ours say that every way to place the pods was tried"},
 }
 
 // What the cases of preemption have in common.
@@ -50,7 +45,6 @@ const tas = "scheduler/podgroup/topology_aware_scheduling.TestTopologyAwareSched
 
 // Reasons that several cases share.
 const (
-	allWords       = "asserts all of upstream's words in the condition; ours begin alike and count the nodes that each rule excludes"
 	filterTimeout  = "sets a time limit in the configuration of the stock scheduler's plugin; Berth bounds its search by steps"
 	claimsNotReady = "a pod whose claims are missing, unbound or in use waits with reason ClaimsNotReady: Unschedulable is for where an autoscaler should act"
 	leastLost      = "of the sets of victims within all budgets ours is the one whose work costs least to lose, here two pods; upstream's the one whose highest priority is lowest, here three"
