@@ -1125,10 +1125,26 @@ func (f *Feed) Scene(w DeviceWant) *DeviceScene {
 		s.Spec.Devices = slices.DeleteFunc(s.Spec.Devices, func(d resourcev1.Device) bool {
 			return !looksOn && !planned(w.Devices, convert.DeviceID(s.Spec.Driver, s.Spec.Pool.Name, d.Name))
 		})
+		if !looksOn {
+			inPlanOrder(s, w.Devices)
+		}
 		out.Slices = append(out.Slices, s)
 	}
 	out.Held = f.devices.beside(w, looksOn)
 	return out
+}
+
+// inPlanOrder puts the devices of the slice into the order of the plan, which is that of the requests. Upstream tries them in turn, and does not go on
+// where those that it tried first keep a request of all devices from being met.
+func inPlanOrder(s *resourcev1.ResourceSlice, devices []string) {
+	at := func(d resourcev1.Device) int {
+		id := convert.DeviceID(s.Spec.Driver, s.Spec.Pool.Name, d.Name)
+		if i := slices.IndexFunc(devices, func(text string) bool { return engine.DeviceOf(text) == id }); i >= 0 {
+			return i
+		}
+		return len(devices)
+	}
+	slices.SortStableFunc(s.Spec.Devices, func(a, b resourcev1.Device) int { return cmp.Compare(at(a), at(b)) })
 }
 
 // planned says whether the device, or a share of it, is among those of a plan.

@@ -35,7 +35,10 @@ func TestClaimsAsUpstream(t *testing.T) {
 		}
 		worlds = max(n, worlds)
 	}
-	for seed := range worlds {
+	for seed := range worlds + 1 {
+		if seed == worlds {
+			seed = 6765 // upstream gives up on a request of all devices, where it tries those of others first
+		}
 		w := newReferee(seed)
 		made := w.play()
 		allocator := upstream.NewAllocator()
