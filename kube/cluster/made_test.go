@@ -19,6 +19,8 @@ const (
 		{name: driver, template: {spec: {}}}, {name: worker, replicas: 2, template: {spec: {parallelism: 2, completions: 2}}}]}}`
 	rayOf2 = `{apiVersion: ray.io/v1, kind: RayCluster, metadata: {name: ray, namespace: default}, spec: {enableInTreeAutoscaling: true, workerGroupSpecs: [
 		{groupName: gpu, replicas: 2, minReplicas: 2, maxReplicas: 8}]}}`
+	groveOf2 = `{apiVersion: scheduler.grove.io/v1alpha1, kind: PodGang, metadata: {name: serve-0, namespace: default}, spec: {podgroups: [
+		{name: serve-0-a, minReplicas: 1, podReferences: [{name: a}]}, {name: serve-0-b, minReplicas: 2, podReferences: [{name: b}, {name: c}]}]}}`
 )
 
 func ofSet(role string) said {
@@ -27,6 +29,10 @@ func ofSet(role string) said {
 
 func ofRay(kind, group string) said {
 	return said{"ray.io/cluster": "ray", "ray.io/node-type": kind, "ray.io/group": group}
+}
+
+func ofGrove(clique string) said {
+	return said{"grove.io/podgang": "serve-0", "grove.io/podclique": "serve-0-" + clique}
 }
 
 // TestMadeTogether places pods of workload controllers on eight GPUs: all that start together, or none.
@@ -67,6 +73,20 @@ func TestMadeTogether(t *testing.T) {
 			s.add("berth", "h", ofRay("head", "headgroup"), nil, 0)
 			s.add("berth", "w", ofRay("worker", "gpu"), nil, 4)
 		}, 0},
+		"cliques": {"", groveOf2, func(s *speaking) {
+			s.add("berth", "a", ofGrove("a"), nil, 1)
+			s.add("berth", "b", ofGrove("b"), nil, 2, 2)
+		}, 3},
+		"a clique has no room": {"", groveOf2, func(s *speaking) {
+			s.add("berth", "a", ofGrove("a"), nil, 1)
+			s.add("berth", "b", ofGrove("b"), nil, 4, 4)
+		}, 0},
+		"cliques of KAI's users": {"kai", groveOf2, func(s *speaking) {
+			a, b := ofGrove("a"), ofGrove("b")
+			a["kai.scheduler/queue"], b["kai.scheduler/queue"] = "q", "q"
+			s.add("kai-scheduler", "a", a, nil, 1)
+			s.add("kai-scheduler", "b", b, nil, 2, 2)
+		}, 3},
 		"a cluster without workers yet": {"", rayOf2, func(s *speaking) { s.add("berth", "h", ofRay("head", "headgroup"), nil, 0) }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -230,5 +250,18 @@ func TestKindServedLater(t *testing.T) {
 	s.add("berth", "d", ofSet("driver"), nil, 1)
 	if n := s.started(); n != 5 {
 		t.Errorf("%d pods are placed, want 5", n)
+	}
+}
+
+// TestMakerComesLaterForKAI places pods of another scheduler's users whose object comes after them.
+func TestMakerComesLaterForKAI(t *testing.T) {
+	s := made1(t, "kai")
+	a, b := ofGrove("a"), ofGrove("b")
+	a["kai.scheduler/queue"], b["kai.scheduler/queue"] = "q", "q"
+	s.add("kai-scheduler", "a", a, nil, 1)
+	s.add("kai-scheduler", "b", b, nil, 2, 2)
+	s.foreign1(t, groveOf2)
+	if got := s.started(); got != 3 {
+		t.Errorf("%d pods are placed, want 3: %+v", got, s.state.Plan(s.now).Waiting)
 	}
 }

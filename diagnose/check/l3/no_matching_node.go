@@ -139,6 +139,9 @@ func clauseWords(r why.Clause) string {
 	case why.ByModel:
 		return "without a GPU of model " + r.Detail
 	}
+	if r.Kind == why.ByNamed {
+		return "without a GPU that the pod may use (" + r.Detail + ")"
+	}
 	return strings.TrimSpace("excluded by " + string(r.Kind) + " " + r.Detail)
 }
 

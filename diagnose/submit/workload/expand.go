@@ -423,8 +423,8 @@ type dynamoPart struct {
 	} `json:"multinode"`
 
 	Resources struct {
-		Requests map[string]resource.Quantity `json:"requests"`
-		Limits   map[string]resource.Quantity `json:"limits"`
+		Requests map[string]any `json:"requests"` // names and quantities, and under custom more of them
+		Limits   map[string]any `json:"limits"`
 	} `json:"resources"`
 	Extra struct {
 		corev1.PodSpec `json:",inline"`
@@ -469,17 +469,24 @@ func (m *maker) dynamoGraph(w *Workload, u *unstructured.Unstructured) error {
 func (c *dynamoPart) resources(of corev1.ResourceRequirements) corev1.ResourceRequirements {
 	out := *of.DeepCopy()
 	for _, list := range []struct {
-		from map[string]resource.Quantity
+		from map[string]any
 		to   *corev1.ResourceList
 	}{{c.Resources.Requests, &out.Requests}, {c.Resources.Limits, &out.Limits}} {
-		for name, q := range list.from { //archtest:any-order each has its own key
-			if *list.to == nil {
-				*list.to = make(corev1.ResourceList)
+		custom, _ := list.from["custom"].(map[string]any)
+		for _, amounts := range []map[string]any{list.from, custom} {
+			for _, name := range slices.Sorted(maps.Keys(amounts)) {
+				q, err := resource.ParseQuantity(fmt.Sprint(amounts[name]))
+				if err != nil {
+					continue
+				}
+				if *list.to == nil {
+					*list.to = make(corev1.ResourceList)
+				}
+				if name == "gpu" {
+					name = "nvidia.com/gpu"
+				}
+				(*list.to)[corev1.ResourceName(name)] = q
 			}
-			if name == "gpu" {
-				name = "nvidia.com/gpu"
-			}
-			(*list.to)[corev1.ResourceName(name)] = q
 		}
 	}
 	return out

@@ -150,7 +150,7 @@ kind: DynamoGraphDeployment
 metadata: {name: llm}
 spec:
   services:
-    Worker: {replicas: 2, resources: {limits: {gpu: "2"}}, extraPodSpec: {mainContainer: {image: i}}}
+    Worker: {replicas: 2, resources: {limits: {gpu: "2", custom: {rdma/ib: "1"}}}, extraPodSpec: {mainContainer: {image: i}}}
     Frontend: {replicas: 1}
 `, `Frontend 1 at /spec/services/Frontend
 Worker 2 at /spec/services/Worker nvidia.com/gpu=2

@@ -225,7 +225,11 @@ func named(o facts.Object) {
 // wrong words an error of encoding/json in terms of the manifest.
 func wrong(err error) string {
 	if e, ok := err.(*json.UnmarshalTypeError); ok {
-		return fmt.Sprintf("%s is %s, and not as the kind has it (%s)", e.Field, e.Value, e.Type)
+		want := e.Type.String()
+		if strings.HasPrefix(want, "struct") || strings.HasPrefix(want, "workload.") {
+			want = "object"
+		}
+		return fmt.Sprintf("%s is %s, and not as the kind has it (%s)", e.Field, e.Value, want)
 	}
 	return strings.TrimPrefix(err.Error(), "json: ")
 }
