@@ -24,8 +24,25 @@ const (
 	Classless                  // there is no such class
 )
 
-// Short is why the request cannot be met, whatever else the pod asks for, in words; of one that could be it says Busy.
+// shortfall is why a request cannot be met, with the words for it.
+type shortfall struct {
+	why  Shortfall
+	text string
+}
+
+// Short is why the request cannot be met, whatever else the pod asks for, in words; of one that could be it says Busy. Several checks ask, and
+// every device of the cluster is looked at, so that the answer is kept.
 func (d *Devices) Short(a *AskAt) (Shortfall, string) {
+	key := facts.RefTo(a.Claim.written).In() + " " + a.Claim.Name + " " + a.name
+	s, known := d.short[key]
+	if !known {
+		s.why, s.text = d.lookFor(a)
+		d.short[key] = s
+	}
+	return s.why, s.text
+}
+
+func (d *Devices) lookFor(a *AskAt) (Shortfall, string) {
 	if Named(d.f.DeviceClasses, "", a.Class) == nil {
 		return Classless, fmt.Sprintf("there is no class %s", a.Class)
 	}

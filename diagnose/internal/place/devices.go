@@ -45,6 +45,7 @@ type Devices struct {
 	elsewhere  []*Device            // offered for several
 	Incomplete []string             // pools of which not all slices are there: driver/pool, sorted
 	allocates  facts.Allocator      // nil: nobody can say
+	short      map[string]shortfall // see Short
 }
 
 // OffersOf are the devices that there are, read once.
@@ -53,7 +54,7 @@ func OffersOf(f *facts.Facts) *Devices {
 }
 
 func readDevices(f *facts.Facts) *Devices {
-	d := &Devices{f: f, onNode: make(map[string][]*Device)}
+	d := &Devices{f: f, onNode: make(map[string][]*Device), short: make(map[string]shortfall)}
 	offered := make([]*resourcev1.ResourceSlice, len(f.ResourceSlices))
 	for i, s := range f.ResourceSlices {
 		offered[i] = convert.Tainted(s, f.DeviceTaintRules)

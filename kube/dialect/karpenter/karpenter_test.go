@@ -59,6 +59,19 @@ func TestUnmet(t *testing.T) {
 	}
 }
 
+func TestOverhead(t *testing.T) {
+	const message = `Failed to schedule pod, incompatible with nodepool "a", daemonset overhead={"cpu":"191250m","nvidia.com/gpu":"8","pods":"7"}, no instance type satisfied resources; incompatible with nodepool "b", daemonset overhead={"cpu":"1"}, did not tolerate taint; incompatible with nodepool "c", daemonset overhead={}`
+	w, _ := ParseMessage(message)
+	for pool, want := range map[string]string{"a": "8", "b": "", "c": "", "other": ""} {
+		if got := w.Overhead(pool, "nvidia.com/gpu"); got != want {
+			t.Errorf("of pool %s %q are taken, want %q", pool, got, want)
+		}
+	}
+	if got := (*Message)(nil).Overhead("a", "nvidia.com/gpu"); got != "" {
+		t.Errorf("who says nothing says %q", got)
+	}
+}
+
 func TestMachinesIn(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"InsufficientInstanceCapacity: We currently do not have sufficient p5.48xlarge capacity in the Availability Zone you requested (us-east-1a).", "p5.48xlarge"},
