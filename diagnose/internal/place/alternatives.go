@@ -231,11 +231,12 @@ func Reselect(c *check.Case, a *AskAt, class []*Device) (out []edit.Edit) {
 	}
 	for _, other := range OtherWords(c.Facts, a.Selectors[index].CEL.Expression, left) {
 		if e, ok := Rewrite(c, a, "select devices by "+other+in, edit.Op{Op: "replace", Path: path + "/cel/expression", Value: other}); ok {
+			e.Assumes = "the work can do with such devices"
 			out = append(out, e)
 		}
 	}
 	if e, ok := Rewrite(c, a, fmt.Sprintf("drop the selector of %s, so that any device of class %s will do", a.Where(), a.Class), edit.Op{Op: "remove", Path: path}); ok {
-		e.Cost = 3
+		e.Cost, e.Assumes = 3, "the work can do with any of them"
 		out = append(out, e)
 	}
 	return out
