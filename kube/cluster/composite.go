@@ -220,7 +220,7 @@ func (s *gangs) rootOf(key string) string {
 	return s.forest.root(g.Namespace, convert.ParentOf(g))
 }
 
-// uproot undoes the decisions about a gang of which nothing runs and whose groups are part of another now.
+// uproot undoes the decisions about a gang of which nothing runs and whose groups are part of another now, or gone.
 func (f *Feed) uproot(key string) {
 	members := f.members.sorted(key)
 	if slices.ContainsFunc(members, (*member).bound) {
@@ -228,10 +228,7 @@ func (f *Feed) uproot(key string) {
 	}
 	for _, m := range members {
 		group := convert.PodGroupOf(m.pod)
-		if m.terms == nil || group == "" || f.gangs.groups[group] == nil {
-			continue
-		}
-		if root := f.gangs.rootOf(group); root != "" && root != key || root == "" && key != group {
+		if m.terms != nil && group != "" && f.gangs.gangOf(group) != key {
 			f.undecide(m)
 		}
 	}
