@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 
 	"github.com/berth-dev/berth/diagnose/check"
@@ -66,7 +67,8 @@ func mates(f *facts.Facts, target facts.Ref, top facts.Object, own []*check.Case
 // subject is what a person has to change to change the pod: the target, but for members of its gang that others made,
 // and where the target is the gang.
 func subject(c *check.Case, target facts.Object) facts.Object {
-	if _, group := target.(*schedulingv1beta1.PodGroup); group {
+	_, group := target.(*schedulingv1beta1.PodGroup)
+	if _, composite := target.(*schedulingv1alpha3.CompositePodGroup); group || composite {
 		return c.TopOwner(c.Owners[len(c.Owners)-1])
 	}
 	return c.Top

@@ -10,6 +10,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -67,6 +68,10 @@ func ConditionsOf(o Object) []Condition {
 			add(string(c.Type), string(c.Status), c.Reason, c.Message, c.LastTransitionTime)
 		}
 	case *schedulingv1beta1.PodGroup:
+		for _, c := range o.Status.Conditions {
+			add(c.Type, string(c.Status), c.Reason, c.Message, c.LastTransitionTime)
+		}
+	case *schedulingv1alpha3.CompositePodGroup:
 		for _, c := range o.Status.Conditions {
 			add(c.Type, string(c.Status), c.Reason, c.Message, c.LastTransitionTime)
 		}

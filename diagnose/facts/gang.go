@@ -2,9 +2,11 @@ package facts
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 
 	"github.com/berth-dev/berth/kube/convert"
@@ -22,6 +24,9 @@ func (f *Facts) GangOf(p *corev1.Pod) string {
 		}
 	}
 	p = convert.WithOwners(p, said...)
+	if root := f.rootOf(p); root != "" {
+		return root
+	}
 	if key, _ := convert.GangOf(p); key != "" {
 		return key
 	}
@@ -36,6 +41,136 @@ func (f *Facts) GangOf(p *corev1.Pod) string {
 	}
 	key, _ := convert.GangOf(p)
 	return key
+}
+
+// rootOf is the gang of the composite group at the top of those that the pod's PodGroup is in, "" where it is in none.
+func (f *Facts) rootOf(p *corev1.Pod) string {
+	if convert.PodGroupOf(p) == "" {
+		return ""
+	}
+	g := f.PodGroup(p)
+	if g == nil || convert.ParentOf(g) == "" {
+		return ""
+	}
+	return convert.RootKey(g.Namespace, convert.ParentOf(g), f.composite)
+}
+
+// composite is the CompositePodGroup of the gang's key, nil for none.
+func (f *Facts) composite(key string) *schedulingv1alpha3.CompositePodGroup {
+	for _, c := range f.CompositePodGroups {
+		if convert.CompositeKey(c.Namespace, c.Name) == key {
+			return c
+		}
+	}
+	return nil
+}
+
+// Above are the CompositePodGroups that the pod's PodGroup is in, its parent first; those that do not exist are not among them.
+func (f *Facts) Above(p *corev1.Pod) (out []*schedulingv1alpha3.CompositePodGroup) {
+	g := f.PodGroup(p)
+	if g == nil {
+		return nil
+	}
+	for up := convert.ParentOf(g); up != ""; {
+		c := f.composite(convert.CompositeKey(g.Namespace, up))
+		if c == nil || slices.Contains(out, c) || len(out) > convert.TreeLevels {
+			break
+		}
+		out = append(out, c)
+		up = convert.ParentOfComposite(c)
+	}
+	return out
+}
+
+// Missing is the parent that the pod's PodGroup, or a CompositePodGroup above it, names and that does not exist, and who names it; nil:
+// all are there.
+func (f *Facts) Missing(p *corev1.Pod) (parent string, by Object) {
+	g := f.PodGroup(p)
+	if g == nil || convert.ParentOf(g) == "" {
+		return "", nil
+	}
+	parent, by = convert.ParentOf(g), g
+	if above := f.Above(p); len(above) > 0 {
+		last := above[len(above)-1]
+		parent, by = convert.ParentOfComposite(last), last
+	}
+	if parent == "" || f.composite(convert.CompositeKey(g.Namespace, parent)) != nil {
+		return "", nil
+	}
+	return parent, by
+}
+
+// Lack is what keeps a tree of groups from being complete: a group that has fewer groups, or pods, than it needs.
+type Lack struct {
+	Group      Object // a PodGroup, which lacks pods, or a CompositePodGroup, which lacks groups
+	Field      string // that says how many it needs
+	Need, Have int
+}
+
+// Lacking is the first lack of the groups that the pod's PodGroup is in, as its scheduler counts them: children that have what they
+// need themselves; nil: it is in none, they do not lead to a root, or are complete.
+func (f *Facts) Lacking(p *corev1.Pod) *Lack {
+	above := f.Above(p)
+	if len(above) == 0 || len(above) >= convert.TreeLevels || convert.ParentOfComposite(above[len(above)-1]) != "" {
+		return nil
+	}
+	there := make(map[string]int)
+	for _, o := range f.Pods {
+		if o.Namespace == p.Namespace && !Ended(o) && o.DeletionTimestamp == nil {
+			there[convert.PodGroupOf(o)]++
+		}
+	}
+	return f.lackOf(above[len(above)-1], there, convert.TreeLevels)
+}
+
+func (f *Facts) lackOf(o Object, there map[string]int, levels int) (first *Lack) {
+	c, ok := o.(*schedulingv1alpha3.CompositePodGroup)
+	if !ok {
+		g := o.(*schedulingv1beta1.PodGroup)
+		read := convert.PodGroup(g)
+		if have := there[read.Key]; have < read.Min {
+			return &Lack{g, "spec.schedulingPolicy.gang.minCount", read.Min, have}
+		}
+		return nil
+	}
+	need, whole := 1, 0
+	if gang := c.Spec.SchedulingPolicy.Gang; gang != nil {
+		need = int(gang.MinGroupCount)
+	}
+	below := f.GroupsBelow(c)
+	for _, child := range below {
+		if levels == 0 {
+			break
+		}
+		lack := f.lackOf(child, there, levels-1)
+		if lack == nil {
+			whole++
+		} else if first == nil {
+			first = lack
+		}
+	}
+	switch {
+	case whole >= need:
+		return nil
+	case len(below) < need || first == nil:
+		return &Lack{c, "spec.schedulingPolicy.gang.minGroupCount", need, len(below)}
+	}
+	return first
+}
+
+// GroupsBelow are the groups whose parent the CompositePodGroup is, PodGroups and others, by kind and name.
+func (f *Facts) GroupsBelow(c *schedulingv1alpha3.CompositePodGroup) (out []Object) {
+	for _, o := range f.CompositePodGroups {
+		if o.Namespace == c.Namespace && convert.ParentOfComposite(o) == c.Name {
+			out = append(out, o)
+		}
+	}
+	for _, g := range f.PodGroups {
+		if g.Namespace == c.Namespace && convert.ParentOf(g) == c.Name {
+			out = append(out, g)
+		}
+	}
+	return out
 }
 
 // Inherited is the value of one of Berth's keys that counts for the pod, and who says it: the pod itself, its controller, or
@@ -55,8 +190,11 @@ func (f *Facts) Gangs(top Object, pods []*corev1.Pod) map[string]bool {
 	for _, p := range pods {
 		out[f.GangOf(p)] = true
 	}
-	if g, ok := top.(*schedulingv1beta1.PodGroup); ok {
+	if g, ok := top.(*schedulingv1beta1.PodGroup); ok && convert.ParentOf(g) == "" {
 		out[g.Namespace+"/podgroup/"+g.Name] = true
+	}
+	if c, ok := top.(*schedulingv1alpha3.CompositePodGroup); ok && convert.ParentOfComposite(c) == "" {
+		out[convert.CompositeKey(c.Namespace, c.Name)] = true
 	}
 	delete(out, "")
 	return out
@@ -137,6 +275,9 @@ func (f *Facts) GangName(p *corev1.Pod) string {
 	name := g[strings.LastIndexByte(g, '/')+1:]
 	if convert.PodGroupOf(p) == g {
 		return "PodGroup " + name
+	}
+	if convert.IsComposite(g) {
+		return "CompositePodGroup " + name
 	}
 	return "gang " + name
 }

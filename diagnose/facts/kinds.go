@@ -15,6 +15,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -48,6 +49,7 @@ type Objects struct {
 
 	PriorityClasses      []*schedulingv1.PriorityClass
 	PodGroups            []*schedulingv1beta1.PodGroup
+	CompositePodGroups   []*schedulingv1alpha3.CompositePodGroup // where its gate is on
 	RuntimeClasses       []*nodev1.RuntimeClass
 	StorageClasses       []*storagev1.StorageClass
 	CSINodes             []*storagev1.CSINode
@@ -185,6 +187,7 @@ var Kinds = []*KindInfo{
 	known("batch", "v1", "CronJob", "cronjobs", true, func(o *Objects) *[]*batchv1.CronJob { return &o.CronJobs }),
 	known("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", false, func(o *Objects) *[]*schedulingv1.PriorityClass { return &o.PriorityClasses }),
 	known("scheduling.k8s.io", "v1beta1", "PodGroup", "podgroups", true, func(o *Objects) *[]*schedulingv1beta1.PodGroup { return &o.PodGroups }),
+	known("scheduling.k8s.io", "v1alpha3", "CompositePodGroup", "compositepodgroups", true, func(o *Objects) *[]*schedulingv1alpha3.CompositePodGroup { return &o.CompositePodGroups }),
 	known("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses", false, func(o *Objects) *[]*nodev1.RuntimeClass { return &o.RuntimeClasses }),
 	known("storage.k8s.io", "v1", "StorageClass", "storageclasses", false, func(o *Objects) *[]*storagev1.StorageClass { return &o.StorageClasses }),
 	known("storage.k8s.io", "v1", "CSINode", "csinodes", false, func(o *Objects) *[]*storagev1.CSINode { return &o.CSINodes }),

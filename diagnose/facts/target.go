@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -127,7 +128,7 @@ func (f *Facts) Shown(in string) Object {
 
 // AskedKinds are the kinds that may be asked about, in the order in which a bare name is looked for.
 var AskedKinds = []string{
-	"Job", "Deployment", "StatefulSet", "Pod", "ReplicaSet", "DaemonSet", "CronJob", "PodGroup",
+	"Job", "Deployment", "StatefulSet", "Pod", "ReplicaSet", "DaemonSet", "CronJob", "PodGroup", "CompositePodGroup",
 	"JobSet", "PyTorchJob", "MPIJob", "TrainJob", "RayJob", "RayCluster", "LeaderWorkerSet", "Workload",
 }
 
@@ -227,6 +228,13 @@ func (f *Facts) PodsMadeBy(o Object) []*corev1.Pod {
 			}
 		}
 	}
+	if c, ok := o.(*schedulingv1alpha3.CompositePodGroup); ok {
+		for _, p := range f.Pods {
+			if slices.Contains(f.Above(p), c) {
+				out = append(out, p)
+			}
+		}
+	}
 	for _, child := range f.current(o) {
 		out = append(out, f.PodsMadeBy(child)...)
 		for _, below := range f.ledBy(child) {
@@ -255,7 +263,8 @@ func (f *Facts) ledBy(o Object) (out []Object) {
 func (f *Facts) current(o Object) []Object {
 	children := slices.DeleteFunc(slices.Clone(f.Children(o)), func(child Object) bool {
 		_, group := child.(*schedulingv1beta1.PodGroup)
-		return group
+		_, composite := child.(*schedulingv1alpha3.CompositePodGroup)
+		return group || composite
 	})
 	switch o.(type) {
 	case *appsv1.Deployment, *batchv1.CronJob:
@@ -284,7 +293,7 @@ func (f *Facts) PodOwners(o Object) []Object {
 			for _, below := range f.ledBy(child) {
 				out = append(out, f.PodOwners(below)...)
 			}
-		case "Workload", "PodGroup": // these are about pods that others make
+		case "Workload", "PodGroup", "CompositePodGroup": // these are about pods that others make
 		default:
 			out = append(out, f.PodOwners(child)...)
 		}

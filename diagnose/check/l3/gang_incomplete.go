@@ -7,6 +7,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -37,6 +38,9 @@ func gangIncomplete(c *check.Case) []check.Finding {
 	if gang == "" {
 		return foreignGangIncomplete(c)
 	}
+	if len(c.Above(c.Pod)) > 0 {
+		return treeIncomplete(c)
+	}
 	there, coming, owners := c.GangMembers(gang)
 	need, ok := queue.Needs(c, gang, there)
 	if !ok || len(there) >= need {
@@ -56,6 +60,26 @@ func gangIncomplete(c *check.Case) []check.Finding {
 	default:
 		f.Message += fmt.Sprintf("; %s should have made %d more", wordsOf(owners), coming)
 		f.Fit = kept(c, owners) // then what keeps them from being made is the cause, and this stands beside it
+	}
+	return []check.Finding{f}
+}
+
+// treeIncomplete is about PodGroups that start together with others of a CompositePodGroup.
+func treeIncomplete(c *check.Case) []check.Finding {
+	lack := c.Lacking(c.Pod)
+	if lack == nil || c.Fit != nil && c.Fit.Placed() { // what is submitted together is not among the pods yet
+		return nil
+	}
+	r := facts.RefTo(lack.Group)
+	f := check.Finding{
+		Evidence: []facts.Evidence{{Object: r.In(), Field: lack.Field, Value: strconv.Itoa(lack.Need)}},
+		Advice:   "Find out who should make what is missing, and why he does not.",
+	}
+	name := r.Kind + " " + r.Name
+	if _, pods := lack.Group.(*schedulingv1beta1.PodGroup); pods {
+		f.Message = fmt.Sprintf("%s starts whole: its %s needs %s to start, and %s", c.GangName(c.Pod), name, wording.Pods(lack.Need), wording.Existing(lack.Have))
+	} else {
+		f.Message = fmt.Sprintf("%s needs %s to start, and %s", name, wording.Number(lack.Need, "group"), wording.Existing(lack.Have))
 	}
 	return []check.Finding{f}
 }

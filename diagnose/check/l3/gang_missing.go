@@ -13,14 +13,17 @@ import (
 
 var gangMissingCheck = check.Check{
 	Cause: why.GangMissing, Layer: check.L3, Owner: check.User, Stage: check.Admit, Rank: 13,
-	Title:   "The pod names a PodGroup that does not exist",
-	Meaning: "A pod with a scheduling group is not looked at before its PodGroup exists. It gets no event and no condition.",
-	Remedy:  "Create the PodGroup, or name the one that was meant.",
+	Title:   "The pod names a PodGroup that does not exist, or whose parent does not",
+	Meaning: "A pod with a scheduling group is not looked at before its PodGroup exists, and every CompositePodGroup above that. The stock scheduler writes no event and no condition.",
+	Remedy:  "Create the PodGroup, or the CompositePodGroup above it, or name the one that was meant.",
 	Find:    gangMissing,
 }
 
 func gangMissing(c *check.Case) []check.Finding {
 	s := c.Pod.Spec.SchedulingGroup
+	if parent, by := c.Missing(c.Pod); by != nil && c.Waits() && c.Sees("compositepodgroups.scheduling.k8s.io", c.Pod.Namespace) {
+		return parentMissing(c, parent, by)
+	}
 	if !c.Waits() || s == nil || s.PodGroupName == nil || c.PodGroup(c.Pod) != nil || !queue.ReadsPodGroups(c) {
 		return nil
 	}
@@ -40,6 +43,26 @@ func gangMissing(c *check.Case) []check.Finding {
 			Side: edit.Workload, Cost: 1, Text: fmt.Sprintf("name PodGroup %s instead of %s", near, name),
 			Ops: []edit.Op{{Op: "replace", Path: "/spec/schedulingGroup/podGroupName", Value: near}},
 		}}
+	}
+	return []check.Finding{f}
+}
+
+// parentMissing is about a CompositePodGroup that a group names as its parent.
+func parentMissing(c *check.Case, parent string, by facts.Object) []check.Finding {
+	r := facts.RefTo(by)
+	f := check.Finding{
+		Message:  fmt.Sprintf("there is no CompositePodGroup %s in namespace %s, which %s %s names", parent, c.Pod.Namespace, r.Kind, r.Name),
+		Evidence: []facts.Evidence{{Object: r.In(), Field: "spec.parentCompositePodGroupName", Value: parent}},
+		Advice:   "Create it, or make the group anew with the parent that was meant: the field is immutable.",
+	}
+	var have []string
+	for _, o := range c.CompositePodGroups {
+		if o.Namespace == c.Pod.Namespace && o.Name != by.GetName() {
+			have = append(have, o.Name)
+		}
+	}
+	if near, ok := spelling.Closest(parent, have); ok {
+		f.Advice = fmt.Sprintf("CompositePodGroup %s may be meant: make the group anew with it, the field is immutable.", near)
 	}
 	return []check.Finding{f}
 }

@@ -70,7 +70,7 @@ func gangUnplaceable(c *check.Case) []check.Finding {
 	for i := range fit.Nodes {
 		room += fit.Nodes[i].Fits
 	}
-	if room == 0 || room >= int64(need) {
+	if room == 0 || room >= int64(need) || len(c.Above(c.Pod)) > 0 {
 		return nil
 	}
 	if f.Message == "" {

@@ -59,6 +59,11 @@ func topologyEvidence(c *check.Case) []facts.Evidence {
 			return []facts.Evidence{{Object: facts.RefTo(g).In(), Field: "spec.schedulingConstraints.topology[0].key", Value: g.Spec.SchedulingConstraints.Topology[0].Key}}
 		}
 	}
+	for _, o := range c.Above(c.Pod) {
+		if o.Spec.SchedulingConstraints != nil && len(o.Spec.SchedulingConstraints.Topology) > 0 {
+			return []facts.Evidence{{Object: facts.RefTo(o).In(), Field: "spec.schedulingConstraints.topology[0].key", Value: o.Spec.SchedulingConstraints.Topology[0].Key}}
+		}
+	}
 	return nil
 }
 

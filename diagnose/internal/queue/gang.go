@@ -25,6 +25,9 @@ func ReadsPodGroups(c *check.Case) bool {
 
 // Needs is how many members the gang starts with, where it says so.
 func Needs(c *check.Case, gang string, there []*corev1.Pod) (int, bool) {
+	if len(c.Above(c.Pod)) > 0 {
+		return 0, false // it has a minimum of groups, each with one of its own
+	}
 	if g := c.GangGroup(c.Pod); g != nil {
 		if g.Spec.SchedulingPolicy.Gang == nil {
 			return 0, false
@@ -61,6 +64,9 @@ func Incomplete(c *check.Case) bool {
 	gang := c.GangOf(c.Pod)
 	if gang == "" {
 		return false
+	}
+	if len(c.Above(c.Pod)) > 0 {
+		return c.Lacking(c.Pod) != nil
 	}
 	there, _, _ := c.GangMembers(gang)
 	need, ok := Needs(c, gang, there)

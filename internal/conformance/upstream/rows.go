@@ -75,6 +75,6 @@ const noScheduler = "these start no scheduler: a controller of upstream's evicts
 var absent = []struct {
 	rows, semantic, upstream, why string
 }{
-	{"83", "composite pod groups (alpha)", "scheduler/podgroup/cpg_test.go:77; topology_aware_scheduling/cpg_tas_test.go:104", "only PodGroups are read: see below"},
+	{"83", "composite pod groups (alpha)", "scheduler/podgroup/cpg_test.go:77; topology_aware_scheduling/cpg_tas_test.go:104", "not run against Berth yet: see below"},
 	{"19, 41, 58, 100", "what the API server alone decides", "pods/pods_test.go:52,1208,1808; quota/quota_test.go:62", "these tests start no scheduler: they say nothing about one"},
 }
