@@ -49,7 +49,7 @@ func (f *Facts) Ours(p *corev1.Pod) bool { return slices.Contains(f.ours(), p.Sp
 // Made is what the controller of another project that made the pod says of it: which gang it is in, as the scheduler reads it. It is nil
 // for a pod that nobody made who is read, or that Berth does not schedule.
 func (f *Facts) Made(p *corev1.Pod) *dialect.Terms {
-	if !f.Ours(p) {
+	if !f.Ours(p) && !f.standsIn(p.Spec.SchedulerName) {
 		return nil
 	}
 	pod := &dialect.Pod{Pod: p}
@@ -59,4 +59,11 @@ func (f *Facts) Made(p *corev1.Pod) *dialect.Terms {
 		}
 	}
 	return controllers.New().Pod(pod, Derive(f, readMade))
+}
+
+// standsIn says whether the scheduler of the name is one whose dialect is spoken.
+func (f *Facts) standsIn(scheduler string) bool {
+	return slices.ContainsFunc(Derive(f, readSpoken).dialects, func(d dialect.Dialect) bool {
+		return slices.Contains(f.Speaks, d.Name()) && slices.Contains(d.SchedulerNames(), scheduler)
+	})
 }

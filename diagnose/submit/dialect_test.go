@@ -54,7 +54,17 @@ spec:
 `
 	}
 	for name, c := range map[string]struct{ dialect, scheduler, objects string }{
-		"kai":                            {"kai", "kai-scheduler", kaiQueue + job("kai.scheduler/queue: team", `kai.scheduler/batch-min-member: "3"`, "kai-scheduler")},
+		"kai": {"kai", "kai-scheduler", kaiQueue + job("kai.scheduler/queue: team", `kai.scheduler/batch-min-member: "3"`, "kai-scheduler")},
+		"kai, cliques of Grove": {"kai", "kai-scheduler", kaiQueue + `
+apiVersion: grove.io/v1alpha1
+kind: PodCliqueSet
+metadata: {name: serve}
+spec:
+  template:
+    cliques:
+    - {name: a, labels: {kai.scheduler/queue: team}, spec: {replicas: 1, podSpec: {schedulerName: kai-scheduler, containers: [{name: m, image: registry.example/a:1, resources: {requests: {cpu: 100m}}}]}}}
+    - {name: b, labels: {kai.scheduler/queue: team}, spec: {replicas: 2, podSpec: {schedulerName: kai-scheduler, containers: [{name: m, image: registry.example/b:1, resources: {requests: {cpu: 100m}}}]}}}
+`},
 		"kueue":                          {"kueue", "default-scheduler", kueueQueue + job("kueue.x-k8s.io/queue-name: team", "", "default-scheduler")},
 		"kueue, suspended by its author": {"kueue", "default-scheduler", kueueQueue + strings.Replace(job("kueue.x-k8s.io/queue-name: team", "", "default-scheduler"), "spec:\n", "spec:\n  suspend: true\n", 1)},
 	} {
