@@ -8,10 +8,11 @@ import (
 
 func TestWorkloadNames(t *testing.T) {
 	for key, want := range map[string]string{
-		"team-a/x":              "pod team-a/x",
-		"team-a/gang/train":     "gang team-a/train",
-		"team-a/podgroup/train": "PodGroup team-a/train",
-		"odd":                   "odd",
+		"team-a/x":                       "pod team-a/x",
+		"team-a/gang/train":              "gang team-a/train",
+		"team-a/podgroup/train":          "PodGroup team-a/train",
+		"team-a/compositepodgroup/train": "CompositePodGroup team-a/train",
+		"odd":                            "odd",
 	} {
 		if got := why.WorkloadName(key); got != want {
 			t.Errorf("%s is called %q, want %q", key, got, want)

@@ -124,6 +124,8 @@ func TestSentence(t *testing.T) {
 		{"segments", Gate{Cause: TopologyFragmented, Object: "workers", Certificate: 2},
 			"workers needs 8 pods of 1 nvidia.com/gpu in segments of 4, each in one rack, all in one block; the best, b2, fits 1 whole segment (9 pods in all)"},
 		{"incomplete", Gate{Cause: GangIncomplete, Object: "team/a", Need: 8, Have: 1, Certificate: -1}, "team/a needs 8 members to start; 1 exists"},
+		{"too few groups", Gate{Cause: GangIncomplete, Resource: Groups, Need: 2, Have: 1, Certificate: -1}, "needs 2 groups to start; 1 exists"},
+		{"no composite group", Gate{Cause: GangMissing, Object: "team/compositepodgroup/a", Certificate: -1}, "CompositePodGroup team/a does not exist"},
 		{"limit", Gate{Cause: OverQueueLimit, Object: "q", Resource: "memory", Need: 1 << 30, Have: 1 << 20, Limit: 1<<30 + 1, Certificate: -1},
 			"needs 1Gi memory of queue q, which uses 1Mi of 1073741825"},
 		{"maximum", Gate{Cause: ExceedsQueueMaximum, Object: "q", Resource: "nvidia.com/gpu", Need: 16, Limit: 8, Certificate: -1},
