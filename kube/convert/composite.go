@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
@@ -263,7 +264,11 @@ func (t *Tree) Terms(out *engine.Gang, pods []*corev1.Pod, started bool) {
 	if t.Over {
 		problems = append(problems, fmt.Sprintf("groups below it: more than %d, the limit", MaxSubgroups))
 	}
-	problems = append(problems, gangLimits(out, pods)...)
+	says := make([]*metav1.ObjectMeta, len(authors))
+	for i := range authors {
+		says[i] = authors[i].ObjectMeta
+	}
+	problems = append(problems, gangLimits(out, pods, says...)...)
 	problems = append(problems, gangTerms(out, pods, min(members, MaxGangSize), authors...)...)
 	if policy := t.Root.Spec.PreemptionPolicy; policy != nil {
 		out.Terms.Patient = *policy == schedulingv1alpha3.PreemptNever
