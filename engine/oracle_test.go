@@ -4,6 +4,7 @@ import (
 	"flag"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -56,7 +57,7 @@ func TestVerdictEqualsBruteForce(t *testing.T) {
 		plan := engine.Schedule(snap, noon, cfg)
 		got := verdict(plan, gang)
 		switch {
-		case can && got == why.Blocked && chargesDiffer(snap, gang):
+		case can && got == why.Blocked && chargesDiffer(snap, cfg, gang):
 			// It waits for a limit that it would keep elsewhere: ADR 61 and 111.
 		case can != (got == why.Placed):
 			t.Fatalf("verdict %q, but brute force says %v\n%s\n%s", got, can, text(t, snap), text(t, plan))
@@ -69,13 +70,18 @@ func TestVerdictEqualsBruteForce(t *testing.T) {
 	})
 }
 
-// chargesDiffer says whether what members of the gang count in queues depends on where they are: on the memory of the card that they have
-// a part of, or on whether what they ask for is a slice there.
-func chargesDiffer(snap engine.Snapshot, gang string) bool {
+// chargesDiffer says whether what members of the gang count in queues depends on where they are: on the memory or the model of the card that
+// they have a part of, or on whether what they ask for is a slice there.
+func chargesDiffer(snap engine.Snapshot, cfg engine.Config, gang string) bool {
 	memories, units := map[int64]bool{}, map[string]map[engine.Slice]bool{}
+	models := map[string]bool{}
+	byModel := len(cfg.Rates) > 0 || slices.ContainsFunc(snap.Queues, func(q engine.Queue) bool {
+		return slices.ContainsFunc(slices.Concat(q.Quota, q.Limits), func(a engine.Amount) bool { return strings.Contains(a.Resource, "@") })
+	})
 	for _, n := range snap.Nodes {
 		for _, d := range n.Devices {
 			memories[d.Memory] = memories[d.Memory] || d.Parts > 0
+			models[d.Model] = models[d.Model] || d.Parts > 0
 		}
 		for _, a := range n.Allocatable {
 			s := engine.Slice{}
@@ -89,7 +95,7 @@ func chargesDiffer(snap engine.Snapshot, gang string) bool {
 		}
 	}
 	several := func(p engine.Pod) bool {
-		return p.Part != nil && p.Part.Memory > 0 && len(memories) > 1 || slices.ContainsFunc(p.Requests, func(a engine.Amount) bool { return a.Value > 0 && len(units[a.Resource]) > 1 })
+		return p.Part != nil && (p.Part.Memory > 0 && len(memories) > 1 || byModel && len(models) > 1) || slices.ContainsFunc(p.Requests, func(a engine.Amount) bool { return a.Value > 0 && len(units[a.Resource]) > 1 })
 	}
 	return slices.ContainsFunc(snap.Pods, func(p engine.Pod) bool { return (p.Gang == gang || p.Key == gang) && several(p) })
 }
