@@ -64,6 +64,14 @@ var hostile = map[string][]string{
 	"gpu-fraction-num-devices":    {"1", "2"},
 	"gpu-fraction-container-name": {"main", "nobody"},
 	"nvidia.com/use-gputype":      {"B200", "nonsense"},
+	"nvidia.com/nouse-gputype":    {"H100", "nonsense"},
+	"nvidia.com/use-gpuuuid":      {"GPU-0", "nonsense"},
+	"nvidia.com/nouse-gpuuuid":    {"GPU-0", "nonsense"},
+	"nvidia.com/vgpu-mode":        {"hami-core", "mig"},
+	"nvidia.com/numa-bind":        {"true", "nonsense"},
+
+	"hami.io/node-scheduler-policy": {"spread", "nonsense"},
+	"hami.io/gpu-scheduler-policy":  {"spread", "nonsense"},
 
 	"batch.kubernetes.io/job-completion-index": {"0", "1000"},
 	"apps.kubernetes.io/pod-index":             {"0", "1000"},
