@@ -66,14 +66,16 @@ func TestImaginedChanges(t *testing.T) {
 			}
 		}
 
-		// More nodes: as many GPUs more, and nobody who starts without them waits with them, as all are of one priority.
+		// More nodes: as many GPUs more. All are of one priority and have their turns in the same order, so that who starts without
+		// them and waits with them has made way for another that now starts: a large one that took what a small one had.
 		n := int64(rapid.IntRange(1, 3).Draw(t, "more nodes"))
 		w := imagined(t, f, Changes{AddNodes: []Count{{"p", n}}})
 		if w.After.GPUs != w.Before.GPUs+8*n || w.After.Nodes != w.Before.Nodes+int(n) || w.After.Used != w.Before.Used || w.After.Waiting > w.Before.Waiting {
 			t.Fatalf("%d more nodes: %+v, then %+v", n, w.Before, w.After)
 		}
+		more := slices.ContainsFunc(w.Workloads, func(o Outcome) bool { return o.Before.State != "starts" && o.After.State == "starts" })
 		for _, o := range w.Workloads {
-			if o.Before.State == "starts" && o.After.State != "starts" {
+			if o.Before.State == "starts" && o.After.State != "starts" && !more {
 				t.Fatalf("with %d more nodes %s no longer starts: %+v", n, o.Target, o.After)
 			}
 		}
