@@ -279,8 +279,8 @@ func (t *Tree) Terms(out *engine.Gang, pods []*corev1.Pod, started bool) {
 	}
 }
 
-// problems says what of the tree upstream calls invalid: too many levels, or groups of several Workloads. A tree with a group that is
-// being deleted does not start.
+// problems says what of the tree upstream calls invalid: too many levels. A tree with a group that is being deleted does not start.
+// Which Workloads the groups were made of does not matter: upstream's scheduler does not look.
 func (t *Tree) problems(started bool) (out []string) {
 	parents := make(map[string]string, len(t.Composites))
 	for _, c := range t.Composites {
@@ -296,9 +296,6 @@ func (t *Tree) problems(started bool) (out []string) {
 			break
 		}
 	}
-	if all := t.workloads(); len(all) > 1 {
-		out = append(out, fmt.Sprintf("its groups are of the Workloads %s: want one", strings.Join(all[:2], " and ")))
-	}
 	if started {
 		return out
 	}
@@ -307,26 +304,5 @@ func (t *Tree) problems(started bool) (out []string) {
 			return append(out, fmt.Sprintf("CompositePodGroup %s is being deleted", c.Name))
 		}
 	}
-	return out
-}
-
-// workloads are the names of the Workloads that the groups were made of, sorted.
-func (t *Tree) workloads() (out []string) {
-	note := func(name string) {
-		if name != "" && !slices.Contains(out, name) && len(out) < 2 {
-			out = append(out, name)
-		}
-	}
-	for _, c := range append([]*schedulingv1alpha3.CompositePodGroup{t.Root}, t.Composites...) {
-		if r := c.Spec.WorkloadRef; r != nil {
-			note(r.WorkloadName)
-		}
-	}
-	for _, g := range t.Groups {
-		if r := g.Spec.WorkloadRef; r != nil {
-			note(r.WorkloadName)
-		}
-	}
-	slices.Sort(out)
 	return out
 }

@@ -30,6 +30,8 @@ var exceptions = []exception{
 	{tas + "GangPolicy/gang_uses_preemption_and_schedules_on_a_single_rack,_choosing_placement_with_highest_allocation_percentage_with_pre-existing_pods_in_cluster_(CPG:_true)", "tas_test.go:302", otherVictim},
 	{tas + "GangPolicy/gang_with_minCount_<_pod_count_schedules_on_a_single_rack_without_preemption,_additional_pod_triggers_preemption_on_the_same_rack_(CPG:_false)", "tas_test.go:792", growsInRoom},
 	{tas + "GangPolicy/gang_with_minCount_<_pod_count_schedules_on_a_single_rack_without_preemption,_additional_pod_triggers_preemption_on_the_same_rack_(CPG:_true)", "tas_test.go:792", growsInRoom},
+	{"scheduler/podgroup.TestCPGScheduling/TestCPGDynamicChildAddition", "cpg_test.go:620", "a group with too few groups below it waits with reason GangIncomplete: Unschedulable is for where an autoscaler should act"},
+	{"scheduler/podgroup/topology_aware_scheduling.TestCPGTopologyAwareScheduling/parent_CPG_has_topology_constraints,_preexisting_pod_group_pods_are_in_conflicting_domains_across_pod_groups,_fails_to_schedule_any_pod", "cpg_tas_test.go:486", "asserts the reason SchedulerError for a gang that others have bound in two domains; the members that wait belong where most of it is"},
 	{"dra/default.TestDRA/default/FilterTimeout/enabled", "../core.go:267", filterTimeout},
 	{"dra/all.TestDRA/all/FilterTimeout/enabled", "../core.go:267", filterTimeout},
 }

@@ -50,6 +50,8 @@ var tests = []test{
 	{76, "a gang's condition when it preempts", "scheduler/preemption/podgroup", "TestPodGroupPreemptionStatus", "podgrouppreemption_test.go:1312"},
 	{81, "gangs in one topology domain", "scheduler/podgroup/topology_aware_scheduling", "TestTopologyAwareSchedulingWithGangPolicy", "tas_test.go:87"},
 	{81, "gangs in one topology domain", "scheduler/podgroup/topology_aware_scheduling", "TestTopologyAwareSchedulingWithBasicPolicy", "tas_test.go:919"},
+	{83, "groups of groups start together", "scheduler/podgroup", "TestCPGScheduling", "cpg_test.go:77"},
+	{83, "groups of groups in one topology domain", "scheduler/podgroup/topology_aware_scheduling", "TestCPGTopologyAwareScheduling", "cpg_tas_test.go:104"},
 	{86, "claims, their devices and classes, with what Kubernetes guarantees (with 87 to 97)", "dra/ga", "TestDRA", "ga_test.go:25"},
 	{86, "the same, with the gates as a cluster has them by default", "dra/default", "TestDRA", "default_test.go:25"},
 	{86, "the same, with every gate on, alpha ones too", "dra/all", "TestDRA", "all_test.go:25"},
@@ -75,6 +77,5 @@ const noScheduler = "these start no scheduler: a controller of upstream's evicts
 var absent = []struct {
 	rows, semantic, upstream, why string
 }{
-	{"83", "composite pod groups (alpha)", "scheduler/podgroup/cpg_test.go:77; topology_aware_scheduling/cpg_tas_test.go:104", "not run against Berth yet: see below"},
 	{"19, 41, 58, 100", "what the API server alone decides", "pods/pods_test.go:52,1208,1808; quota/quota_test.go:62", "these tests start no scheduler: they say nothing about one"},
 }
