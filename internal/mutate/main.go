@@ -1,8 +1,9 @@
 // Mutate shows that the tests of the engine notice when one of its rules is missing. A comment marks each
 // filter, gate, index update and rollback; the tool switches them off one at a time, runs the tests, and
 // says which test failed. A rule that no test misses is a SURVIVOR, and the run fails. It does not invent
-// mutations of its own, and it never writes into the tree: the changed file reaches the compiler through
-// an overlay. People call it, as `make mutate`; nothing imports it.
+// mutations of its own, and it never writes into the tree: the changed files reach the compiler through
+// an overlay. All mutants are compiled at once, into the same test binaries, and $MUTANT says which of them a run is. People
+// call it, as `make mutate`; nothing imports it.
 //
 // # Marks
 //
@@ -23,12 +24,12 @@
 //	loop, switch, ...
 //
 // EXPR is one line of Go that must have the type of what it replaces. What is switched off is still
-// compiled, so that no variable or import is left without a use.
+// compiled, so that no variable or import is left without a use. The right side of a := is evaluated in its mutant too.
 //
 // # Verdicts
 //
-// The tests of the file's own package run first, then those of the whole tree. A test that fails, panics
-// or does not end in time kills the mutant. The exit status is 1 when a mutant survives or does not
+// The tests of the file's own package run first, with -short, then those of the whole tree, and last all of them without -short. A
+// test that fails, panics or does not end in time kills the mutant. The exit status is 1 when a mutant survives or does not
 // compile, when a mark is wrong, or when the tests fail without any mutation.
 package main
 
@@ -40,6 +41,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"runtime"
 	"time"
 )
 
@@ -52,10 +54,11 @@ func main() {
 // options are the command line. Root is the folder, below the working directory, that is marked and whose
 // tests must notice.
 type options struct {
-	root    string
-	choose  *regexp.Regexp
-	list    bool
-	timeout time.Duration
+	root     string
+	choose   *regexp.Regexp
+	list     bool
+	timeout  time.Duration
+	parallel int
 }
 
 func parse(args []string, stderr io.Writer) (options, error) {
@@ -68,8 +71,9 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	})
 	flags.BoolVar(&o.list, "list", false, "list the marks and try none")
 	flags.DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long the tests of a package may run")
+	flags.IntVar(&o.parallel, "p", runtime.GOMAXPROCS(0), "how many marks are tried at once")
 	flags.Usage = func() {
-		fmt.Fprintln(stderr, "usage: mutate [-list] [-run REGEXP] [-timeout DURATION] [FOLDER]")
+		fmt.Fprintln(stderr, "usage: mutate [-list] [-run REGEXP] [-timeout DURATION] [-p N] [FOLDER]")
 		flags.PrintDefaults()
 	}
 	if err := flags.Parse(args); err != nil {

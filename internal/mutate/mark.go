@@ -16,11 +16,16 @@ import (
 
 // mark is one rule of the tree that can be switched off.
 type mark struct {
-	name   string
-	file   string // below the working directory
-	line   int    // of the statement
-	source []byte // the whole file with the rule switched off
+	name string
+	file string // below the working directory
+	line int    // of the statement
+	edit edit   // what switches it off
 }
+
+// flag is the variable that is true in the mark's mutant.
+func (m mark) flag() string { return flagOf(m.name) }
+
+func flagOf(name string) string { return "mutate_" + strings.ReplaceAll(name, "-", "_") }
 
 func (m mark) place() string { return fmt.Sprintf("%s:%d", m.file, m.line) }
 
@@ -65,6 +70,15 @@ func sources(root string) ([]string, error) {
 		return nil
 	})
 	return files, err
+}
+
+// packageOf is the name of the package that the file is of.
+func packageOf(path string) (string, error) {
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.PackageClauseOnly)
+	if err != nil {
+		return "", err
+	}
+	return file.Name.Name, nil
 }
 
 func unique(marks []mark) error {
@@ -120,11 +134,11 @@ func read(comment string, source []byte, s statement) (mark, error) {
 	if s.node == nil {
 		return mark{}, fmt.Errorf("no statement begins on the line below mark %s", parts[1])
 	}
-	mutated, err := s.switchOff(source, parts[2])
+	e, err := s.switchOff(source, flagOf(parts[1]), parts[2])
 	if err != nil {
 		return mark{}, fmt.Errorf("mark %s: %w", parts[1], err)
 	}
-	return mark{name: parts[1], source: mutated}, nil
+	return mark{name: parts[1], edit: e}, nil
 }
 
 // statement is a statement and, of a case, whether its list holds conditions.

@@ -48,28 +48,38 @@ func TestWrongMarks(t *testing.T) {
 
 func TestSwitchOff(t *testing.T) {
 	for name, c := range map[string]struct{ body, want string }{
-		"if":                {"//mutate: x\nif a > b {\n}", "if (false) && (true || (a > b)) {\n}"},
-		"if with init":      {"//mutate: x\nif c := a; c > b {\n}", "if c := a; (false) && (true || (c > b)) {\n}"},
-		"if, another":       {"//mutate: x -> a < b\nif a > b {\n}", "if (a < b) && (true || (a > b)) {\n}"},
-		"else if":           {"if a > b {\n//mutate: x\n} else if a < b {\n}", "} else if (false) && (true || (a < b)) {\n}"},
-		"case":              {"switch {\n//mutate: x\ncase a > b:\n}", "case (false) && (true || (a > b)):\n}"},
-		"return":            {"//mutate: x\nreturn a", "if false { return a }"},
-		"return another":    {"//mutate: x -> b\nreturn a", "if false { return a }; return b"},
-		"assignment":        {"//mutate: x\na = b", "if false { a = b }"},
-		"another value":     {"//mutate: x -> 0\na += b", "if false { a += b }; a = 0"},
-		"definition":        {"//mutate: x -> 1, 2\nc, d := a, b", "c, d := 1, 2; if false { c, d = a, b }"},
-		"call over lines":   {"//mutate: x\nf(a,\nb)", "if false { f(a,\nb) }"},
-		"defer":             {"//mutate: x\ndefer f(a, b)", "if false { defer f(a, b) }"},
-		"loop":              {"//mutate: x\nfor range a {\n}", "if false { for range a {\n} }"},
-		"after other words": {"// why\n//mutate: x\na++", "if false { a++ }"},
-		"before other ones": {"//mutate: x\n// why\na++", "if false { a++ }"},
+		"if":                {"//mutate: x\nif a > b {\n}", "if (!mutate_x && (a > b)) {\n}"},
+		"if with init":      {"//mutate: x\nif c := a; c > b {\n}", "if c := a; (!mutate_x && (c > b)) {\n}"},
+		"if, another":       {"//mutate: x -> a < b\nif a > b {\n}", "if (mutate_x && (a < b) || !mutate_x && (a > b)) {\n}"},
+		"else if":           {"if a > b {\n//mutate: x\n} else if a < b {\n}", "} else if (!mutate_x && (a < b)) {\n}"},
+		"case":              {"switch {\n//mutate: x\ncase a > b:\n}", "case (!mutate_x && (a > b)):\n}"},
+		"return":            {"//mutate: x\nreturn a", "if !mutate_x { return a }"},
+		"return another":    {"//mutate: x -> b\nreturn a", "if mutate_x { return b }; return a"},
+		"assignment":        {"//mutate: x\na = b", "if !mutate_x { a = b }"},
+		"another value":     {"//mutate: x -> 0\na += b", "if mutate_x { a = 0 } else { a += b }"},
+		"definition":        {"//mutate: x -> 1, 2\nc, d := a, b", "c, d := a, b; if mutate_x { c, d = 1, 2 }"},
+		"call over lines":   {"//mutate: x\nf(a,\nb)", "if !mutate_x { f(a,\nb) }"},
+		"defer":             {"//mutate: x\ndefer f(a, b)", "if !mutate_x { defer f(a, b) }"},
+		"loop":              {"//mutate: x\nfor range a {\n}", "if !mutate_x { for range a {\n} }"},
+		"after other words": {"// why\n//mutate: x\na++", "if !mutate_x { a++ }"},
+		"before other ones": {"//mutate: x\n// why\na++", "if !mutate_x { a++ }"},
+		"two":               {"//mutate: x\n//mutate: y-z -> 1\na = b", "if !mutate_x { if mutate_y_z { a = 1 } else { a = b } }"},
+		"one in another":    {"//mutate: x\nfor range a {\n//mutate: y\na++\n}", "if !mutate_x { for range a {\n//mutate: y\nif !mutate_y { a++ }\n} }"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			marks, err := findIn(t, c.body)
 			if err != nil {
 				t.Fatal(err)
 			}
-			lines := strings.SplitAfter(string(marks[0].source), "\n")
+			source, err := os.ReadFile("m.go")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var edits []edit
+			for _, m := range marks {
+				edits = append(edits, m.edit)
+			}
+			lines := strings.SplitAfter(string(withEdits(source, edits)), "\n")
 			got := strings.TrimSuffix(strings.Join(lines[marks[0].line-1:], ""), "\n}\n")
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Error(diff)

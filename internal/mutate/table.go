@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// table writes one row per mark, the first half before the mark is tried, so that it shows the progress.
+// table writes one row per mark.
 type table struct {
 	out         io.Writer
 	name, place int // widths
@@ -23,11 +23,9 @@ func newTable(out io.Writer, marks []mark) *table {
 
 func (t *table) list(m mark) { fmt.Fprintf(t.out, "%-*s  %s\n", t.name, m.name, m.place()) }
 
-func (t *table) begin(m mark) { fmt.Fprintf(t.out, "%-*s  %-*s  ", t.name, m.name, t.place, m.place()) }
-
-func (t *table) end(v verdict, took time.Duration) {
+func (t *table) row(m mark, v verdict, took time.Duration) {
 	t.count[v.outcome]++
-	fmt.Fprintf(t.out, "%s  %.1fs\n", v, took.Seconds())
+	fmt.Fprintf(t.out, "%-*s  %-*s  %s  %.1fs\n", t.name, m.name, t.place, m.place(), v, took.Seconds())
 	if v.outcome == broken {
 		fmt.Fprint(t.out, v.output)
 	}

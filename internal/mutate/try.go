@@ -2,79 +2,151 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// try runs the tests against each mark and writes a row for each as it is known. It reports whether all
-// were killed; an error says that there is nothing to report.
+// try runs the tests against each mark and writes a row for each, in order. It reports whether all were killed; an error says
+// that there is nothing to report.
 func try(ctx context.Context, o options, marks []mark, t *table) (bool, error) {
 	dir, err := os.MkdirTemp("", "mutate")
 	if err != nil {
 		return false, err
 	}
 	defer os.RemoveAll(dir)
-	all := "./" + filepath.ToSlash(filepath.Join(o.root, "..."))
-	tester := tester{dir: dir, timeout: o.timeout}
-	if v := tester.test(ctx, "", all); v.outcome != survived {
+	marks, bad, suites, err := compile(ctx, dir, o.root, marks)
+	if err != nil {
+		return false, err
+	}
+	for _, b := range bad {
+		t.row(b.mark, b.verdict, 0)
+	}
+	tester := tester{suites: suites, timeout: o.timeout}
+	if v := tester.all(ctx); v.outcome != survived {
 		return false, fmt.Errorf("the tests fail without any mutation: %s\n%s", v, v.output)
 	}
-	for _, m := range marks {
+	inTurn(len(marks), o.parallel, func(i int) func() {
 		start := time.Now()
-		t.begin(m)
-		v, err := tester.mutant(ctx, m, all)
-		if err := errors.Join(err, ctx.Err()); err != nil {
-			return false, err
+		v := tester.mutant(ctx, marks[i])
+		took := time.Since(start)
+		return func() {
+			if ctx.Err() == nil {
+				t.row(marks[i], v, took)
+			}
 		}
-		t.end(v, time.Since(start))
+	})
+	if err := ctx.Err(); err != nil {
+		return false, err
 	}
 	return t.summary(), nil
 }
 
-// tester runs the go command. It keeps one changed file and its overlay in dir.
+// judged is a mark with its verdict.
+type judged struct {
+	mark
+	verdict
+}
+
+// compile builds the tests with all marks that compile, and lists those that do not. Only if they do not compile together is each
+// tried by itself.
+func compile(ctx context.Context, dir, root string, marks []mark) (good []mark, bad []judged, _ []suite, _ error) {
+	suites, said, err := build(ctx, dir, root, marks)
+	if err != nil || said == "" {
+		return marks, nil, suites, err
+	}
+	for _, m := range marks {
+		switch said, err := compiles(ctx, dir, m); {
+		case err != nil:
+			return nil, nil, nil, err
+		case said != "":
+			bad = append(bad, judged{m, verdict{outcome: broken, output: said}})
+		default:
+			good = append(good, m)
+		}
+	}
+	if len(bad) > 0 {
+		suites, said, err = build(ctx, dir, root, good)
+	}
+	if said != "" {
+		err = errors.Join(err, fmt.Errorf("the tests do not compile:\n%s", said))
+	}
+	return good, bad, suites, err
+}
+
+// inTurn does n things, some at once, and then what each returns, in order.
+func inTurn(n, atOnce int, do func(i int) func()) {
+	after := make([]chan func(), n)
+	for i := range after {
+		after[i] = make(chan func(), 1)
+	}
+	var next atomic.Int64
+	var crew sync.WaitGroup
+	for range max(1, atOnce) {
+		crew.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				after[i] <- do(i)
+			}
+		})
+	}
+	for _, c := range after {
+		(<-c)()
+	}
+	crew.Wait()
+}
+
+// tester runs the tests, each package's binary by itself.
 type tester struct {
-	dir     string
-	timeout time.Duration
+	suites  []suite
+	timeout time.Duration // of a package
 }
 
-// mutant judges one mark: by the tests beside it, which are the quickest to notice, then by all.
-func (t tester) mutant(ctx context.Context, m mark, all string) (verdict, error) {
-	overlay, err := t.overlay(m)
-	if err != nil {
-		return verdict{}, err
+// all runs the tests of all packages without a mutant.
+func (t tester) all(ctx context.Context) verdict {
+	for _, s := range t.suites {
+		if v := t.test(ctx, s, "", false); v.outcome != survived {
+			return v
+		}
 	}
-	own := "./" + filepath.ToSlash(filepath.Dir(m.file))
-	if v := t.test(ctx, overlay, own); v.outcome != survived {
-		return v, nil
-	}
-	return t.test(ctx, overlay, all), nil
+	return verdict{outcome: survived}
 }
 
-// overlay writes what makes the compiler read the mutant in place of the file.
-func (t tester) overlay(m mark) (string, error) {
-	real, err := filepath.Abs(m.file)
-	if err != nil {
-		return "", err
+// mutant judges one mark: by the short tests beside it, which are the quickest to notice, then by the short ones of all packages, and
+// by all tests if none of them does.
+func (t tester) mutant(ctx context.Context, m mark) verdict {
+	own, _ := filepath.Abs(filepath.Dir(m.file))
+	for _, s := range t.suites {
+		if s.dir == own {
+			if v := t.test(ctx, s, m.name, true); v.outcome != survived {
+				return v
+			}
+		}
 	}
-	mutated := filepath.Join(t.dir, filepath.Base(m.file))
-	replace, err := json.Marshal(map[string]map[string]string{"Replace": {real: mutated}})
-	if err != nil {
-		return "", err
+	for _, short := range []bool{true, false} {
+		for _, s := range t.suites {
+			if short && s.dir == own {
+				continue
+			}
+			if v := t.test(ctx, s, m.name, short); v.outcome != survived {
+				return v
+			}
+		}
 	}
-	path := filepath.Join(t.dir, "overlay.json")
-	return path, errors.Join(os.WriteFile(mutated, m.source, 0o600), os.WriteFile(path, replace, 0o600))
+	return verdict{outcome: survived}
 }
 
-func (t tester) test(ctx context.Context, overlay, packages string) verdict {
-	cmd := exec.CommandContext(ctx, "go", "test", "-failfast", "-vet=off", "-timeout", t.timeout.String(), "-overlay", overlay, packages)
+// test runs the tests of one package as the mutant of that name; "" is none.
+func (t tester) test(ctx context.Context, s suite, name string, short bool) verdict {
+	cmd := exec.CommandContext(ctx, s.binary, "-test.failfast", "-test.timeout="+t.timeout.String(), fmt.Sprintf("-test.short=%t", short))
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.Dir = s.dir
 	// A property that fails on purpose is neither kept for next time nor shrunk, and fails every time.
-	cmd.Env = append(os.Environ(), "RAPID_NOFAILFILE=true", "RAPID_SHRINKTIME=0s", "RAPID_SEED=1")
+	cmd.Env = append(os.Environ(), chosen+"="+name, "RAPID_NOFAILFILE=true", "RAPID_SHRINKTIME=0s", "RAPID_SEED=1")
 	out, err := cmd.CombinedOutput()
 	return judge(string(out), err == nil)
 }

@@ -18,7 +18,7 @@ type verdict struct {
 	outcome outcome
 	test    string // of a killed one: the first test that failed
 	how     string // what the test did, where it did not simply fail
-	output  string // of the go command
+	output  string // of the tests, or of the compiler
 }
 
 func (v verdict) String() string {
@@ -39,14 +39,12 @@ var (
 	inTest   = regexp.MustCompile(`(?m)^\S*\.((?:Test|Fuzz|Example)\w*)(?:\.func\d+)*\(`) // a line of a goroutine's trace
 )
 
-// judge reads the output of go test.
+// judge reads the output of tests.
 func judge(output string, passed bool) verdict {
 	v := verdict{outcome: killed, output: output}
 	switch {
 	case passed:
 		v.outcome = survived
-	case strings.Contains(output, "[build failed]") || strings.Contains(output, "[setup failed]"):
-		v.outcome = broken
 	case timedOut.MatchString(output):
 		v.test, v.how = timedOut.FindStringSubmatch(output)[1], "timed out"
 	case failed.MatchString(output):

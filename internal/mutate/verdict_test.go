@@ -36,10 +36,6 @@ func TestJudge(t *testing.T) {
 			"signal: killed\nFAIL\tm\t3.1s\n",
 			"killed by a test, which crashed without a name",
 		},
-		"no compilation": {
-			"# m\n./m.go:3: declared and not used: x\nFAIL\tm [build failed]\nFAIL\n",
-			"DOES NOT COMPILE",
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := judge(c.output, false).String(); got != c.want {
