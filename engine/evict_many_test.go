@@ -82,7 +82,8 @@ func (r *claimWorld) addRunning(t *rapid.T, key, home string, free []int64, lone
 	if need == 0 {
 		return
 	}
-	g := engine.Gang{Key: key, Version: 1, Queue: pick(t, home, home, "b", "c"), Core: seldom(t, 5), Whole: seldom(t, 5)}
+	g := engine.Gang{Key: key, Version: 1, Queue: pick(t, home, home, "b", "c"), Core: seldom(t, 5)}
+	g.Whole = seldom(t, 5)
 	g.Terms.Checkpoint = pick(t, 0, 0, 7*time.Minute, 20*time.Minute)
 	started := noon.Add(-time.Duration(1+upTo(t, 80)) * time.Minute)
 	var pods []engine.Pod

@@ -419,7 +419,8 @@ func anyRing(t *rapid.T, nodes, most int, small bool) *claimWorld {
 
 // anyParty adds a workload that runs where there is room.
 func (r *claimWorld) anyParty(t *rapid.T, key string, free []int64, small bool) {
-	g := engine.Gang{Key: key, Version: 1, Queue: pick(t, "a", "b", "c"), Priority: int32(upTo(t, 2)), Core: seldom(t, 4), Whole: seldom(t, 3)}
+	g := engine.Gang{Key: key, Version: 1, Queue: pick(t, "a", "b", "c"), Priority: int32(upTo(t, 2)), Core: seldom(t, 4)}
+	g.Whole = seldom(t, 3)
 	g.Terms.Checkpoint = pick(t, 0, 0, 7*time.Minute)
 	size := pick(t, 1, 1, 1, 2, 3)
 	need := int64(pick(t, 1, 2, 1, 4))

@@ -306,14 +306,14 @@ func anyGroups(t *rapid.T, members []engine.Pod) (groups []engine.Group) {
 		if count[leaf] == 0 {
 			continue
 		}
-		grp := engine.Group{Name: leaf, Min: pick(t, 0, 1), Layout: anyLayout(t)}
+		grp := engine.Group{Name: leaf, Min: pick(t, 0, 1), Whole: seldom(t, 3), Layout: anyLayout(t)}
 		if nested && leaf != "x" {
 			grp.Parent = "inner"
 		}
 		groups = append(groups, grp)
 	}
 	if nested && count["y"]+count["z"] > 0 {
-		groups = append(groups, engine.Group{Name: "inner", MinGroups: pick(t, 0, 1), Layout: engine.Layout{Required: pick(t, "", "rack")}})
+		groups = append(groups, engine.Group{Name: "inner", MinGroups: pick(t, 0, 1), Whole: seldom(t, 3), Layout: engine.Layout{Required: pick(t, "", "rack")}})
 	}
 	return groups
 }

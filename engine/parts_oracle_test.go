@@ -17,6 +17,7 @@ const cardMiB = 8000
 type partsCase struct {
 	engine.Snapshot
 	cards map[string][]engine.Pod // who has parts of a card
+	made  map[string]bool         // by key of a pod: somebody makes it again
 	wants engine.Pod
 	now   time.Time
 }

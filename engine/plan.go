@@ -252,7 +252,7 @@ func (y *cycle) hope(g *cluster.Gang, t cluster.Turn, gates []why.Gate) {
 		eldest, must = y.times.Eldest(g, t, y.rank, gates, func() bool { return y.able(g) })
 		promised = y.times.Promise(g, t, gates, must)
 	}
-	if !y.attempts.Trial && scattered(gates) && y.preempt.MoveFor(g, t) {
+	if !y.attempts.Trial && y.scattered(g, t, gates) && y.preempt.MoveFor(g, t) {
 		gates = makingRoom(g)
 	} else if eldest && !promised {
 		//mutate: age-shut

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/berth-dev/berth/engine/internal/attempt"
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/preempt"
 	"github.com/berth-dev/berth/engine/why"
@@ -31,14 +32,20 @@ func (y *cycle) newPreemption() *preempt.Cycle {
 	})
 }
 
-// scattered says whether the gates are of a gang that has room in all, but none in one piece.
-func scattered(gates []why.Gate) bool {
-	for _, g := range gates {
-		if g.Cause != why.Fragmented && g.Cause != why.TopologyFragmented {
+// scattered says whether the gates are of the gang that has room in all, but none in one piece. The gates say so of GPUs that are
+// given whole; what is free of cards that are given in parts, and of devices for claims, is added up.
+func (y *cycle) scattered(g *cluster.Gang, t cluster.Turn, gates []why.Gate) bool {
+	full := false
+	for _, gate := range gates {
+		switch {
+		case gate.Cause == why.Fragmented || gate.Cause == why.TopologyFragmented:
+		case gate.Cause == why.ClusterFull && gate != attempt.NoRoom:
+			full = true
+		default:
 			return false
 		}
 	}
-	return len(gates) > 0
+	return len(gates) > 0 && (!full || y.preempt.InPieces(g, t))
 }
 
 // makingRoom is the gate of a gang that others are on their way out for.

@@ -98,7 +98,10 @@ func anyRuledCase(t *rapid.T, cfg engine.Config) (engine.Snapshot, string) {
 	for i := range members {
 		members[i].Gang, members[i].Spec, members[i].Labels = "gang", spec, labels
 		if mixed && rapid.Bool().Draw(t, "other") {
-			members[i].Spec, members[i].Labels = other, others
+			members[i].Spec = other
+		}
+		if mixed && rapid.Bool().Draw(t, "others") {
+			members[i].Labels = others
 		}
 	}
 	if len(members) == 1 && seldom(t, 1) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/engine/internal/oracle"
 	"github.com/berth-dev/berth/internal/scenario"
 	"github.com/google/go-cmp/cmp"
 )
@@ -65,6 +66,9 @@ func checkLaw(t *testing.T, step int, p *scenario.Player, story *scenario.Story)
 	}
 	if diff := cmp.Diff(p.State.Report(), loaded.Report()); diff != "" {
 		t.Errorf("step %d: the report differs after loading the dump (-first +loaded):\n%s", step, diff)
+	}
+	if err := oracle.Valid(judged(p.State), story.Config, p.Now, plan); err != nil {
+		t.Errorf("step %d: the plan is not lawful: %v", step, err)
 	}
 	for _, w := range plan.Waiting {
 		if diff := cmp.Diff(p.State.Explain(w.Gang, p.Now, 0), loaded.Explain(w.Gang, p.Now, 0)); diff != "" {

@@ -295,7 +295,8 @@ func (w *soakWorld) arrive() {
 	size := 1
 	if w.odds(2) {
 		size = 1 + w.upTo(4)
-		g := &engine.Gang{Key: job.key, Version: w.next(), Queue: queue, User: user, Priority: priority, Created: w.now, Terms: terms, Core: w.odds(4), Whole: w.odds(6)}
+		g := &engine.Gang{Key: job.key, Version: w.next(), Queue: queue, User: user, Priority: priority, Created: w.now, Terms: terms, Core: w.odds(4)}
+		g.Whole = w.odds(6)
 		g.Min, g.Size = soakPick(w, size, size, 1+w.upTo(size-1)), soakPick(w, 0, size)
 		g.Layout.Required = soakPick(w, "", "", "", "rack", "block")
 		g.Layout.WholeNodes = w.odds(12)

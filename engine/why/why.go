@@ -67,6 +67,7 @@ const (
 
 	// Devices of resource claims that are not decided, where no others would do.
 	SharedDevices Feature = "devices-of-several-nodes"
+	NodeResources Feature = "devices-with-node-resources" // of which a claim takes cpu or memory of the node besides
 )
 
 // Amount is a quantity of one resource: milli-CPU for cpu, bytes for memory and storage, else a count.

@@ -19,13 +19,11 @@ func gang(names string, words []string) (func(*world) error, error) {
 		"queue":    word(func(g *engine.Gang, v string) { g.Queue = v }),
 		"user":     word(func(g *engine.Gang, v string) { g.User = v }),
 		"core":     no(func(g *engine.Gang) *bool { return &g.Core }),
-		"whole":    no(func(g *engine.Gang) *bool { return &g.Whole }),
 		"priority": number(func(g *engine.Gang, n int) { g.Priority = int32(n) }),
 		"created":  when(func(g *engine.Gang, t time.Time) { g.Created = t }),
 	})
 	flags := merge(groupFlags(func(g *engine.Gang) *engine.Group { return &g.Group }), map[string]func(*engine.Gang, moment){
 		"core":    yes(func(g *engine.Gang) *bool { return &g.Core }),
-		"whole":   yes(func(g *engine.Gang) *bool { return &g.Whole }),
 		"patient": yes(func(g *engine.Gang) *bool { return &g.Terms.Patient }),
 		"held":    yes(func(g *engine.Gang) *bool { return &g.Terms.Held }),
 	})
@@ -95,6 +93,7 @@ func groupValues[T any](of func(*T) *engine.Group) map[string]reader[T] {
 		"min":        number(func(t *T, n int) { of(t).Min = n }),
 		"size":       number(func(t *T, n int) { of(t).Size = n }),
 		"min-groups": number(func(t *T, n int) { of(t).MinGroups = n }),
+		"whole":      no(func(t *T) *bool { return &of(t).Whole }),
 		"required":   word(func(t *T, v string) { layout(t).Required = v }),
 		"preferred":  word(func(t *T, v string) { layout(t).Preferred = v }),
 		"spread":     word(func(t *T, v string) { layout(t).Spread = v }),
@@ -105,6 +104,7 @@ func groupValues[T any](of func(*T) *engine.Group) map[string]reader[T] {
 func groupFlags[T any](of func(*T) *engine.Group) map[string]func(*T, moment) {
 	return map[string]func(*T, moment){
 		"balanced":    func(t *T, _ moment) { of(t).Layout.Balanced = true },
+		"whole":       yes(func(t *T) *bool { return &of(t).Whole }),
 		"whole-nodes": func(t *T, _ moment) { of(t).Layout.WholeNodes = true },
 	}
 }

@@ -24,7 +24,8 @@ import (
 //	topology     every level by itself, a child within the domain of its parent
 //	             (framework/plugins/topologyaware/topology_placement.go)
 //	priority     the root's, for all (framework/preemption/util.go, GetPodPriority)
-//	disruption   the highest group with the mode All goes as a whole (framework/preemption/types.go, getHighestAllAncestor)
+//	disruption   the highest group with the mode All goes as a whole (framework/preemption/types.go, getHighestAllAncestor), but here a
+//	             minimum that running groups need goes with all of the tree
 //	depth        four levels, PodGroups included (backend/cache/cache.go, BuildHierarchySnapshotFromPod)
 
 // TreeLevels is how many levels of groups there are at most, PodGroups included.
@@ -119,7 +120,6 @@ func (t *Tree) Gang() engine.Gang {
 		Version: version(&root.ObjectMeta),
 		Queue:   t.asked(v1alpha1.KeyQueue),
 		Created: root.CreationTimestamp.UTC(),
-		Whole:   t.whole(),
 		Group:   compositeGroup(root),
 	}
 	if root.Spec.Priority != nil {
@@ -203,7 +203,7 @@ func Capped(g *engine.Gang) {
 
 // compositeGroup is what the group says of those below it.
 func compositeGroup(c *schedulingv1alpha3.CompositePodGroup) engine.Group {
-	out := engine.Group{MinGroups: 1}
+	out := engine.Group{MinGroups: 1, Whole: c.Spec.DisruptionMode != nil && c.Spec.DisruptionMode.All != nil}
 	if gang := c.Spec.SchedulingPolicy.Gang; gang != nil {
 		out.MinGroups = int(gang.MinGroupCount)
 	}
@@ -211,18 +211,6 @@ func compositeGroup(c *schedulingv1alpha3.CompositePodGroup) engine.Group {
 		out.Layout.Required = l.Topology[0].Key
 	}
 	return out
-}
-
-// whole says whether any group of the tree is disrupted as a whole only. The engine knows that of a gang alone, so where a part asks
-// for it the others go with that part: it is never taken apart.
-func (t *Tree) whole() bool {
-	all := func(c *schedulingv1alpha3.CompositePodGroup) bool {
-		return c.Spec.DisruptionMode != nil && c.Spec.DisruptionMode.All != nil
-	}
-	return all(t.Root) || slices.ContainsFunc(t.Composites, all) ||
-		slices.ContainsFunc(t.Groups, func(g *schedulingv1beta1.PodGroup) bool {
-			return g.Spec.DisruptionMode != nil && g.Spec.DisruptionMode.All != nil
-		})
 }
 
 // authors are who speaks for the gang: the root, the groups below it, then PodGroups, each by name.

@@ -266,8 +266,6 @@ type Gang struct {
 	Terms    Terms     `json:"terms,omitzero"`
 	// Core says that its minimum is never evicted, though its members are evictable: only those above it are.
 	Core bool `json:"core,omitempty"`
-	// Whole says that its members are evicted for others all together or not at all, those above its minimum too.
-	Whole bool `json:"whole,omitempty"`
 	// Invalid says what its author wrote that cannot be read, in a sentence: the gang waits until it is mended.
 	Invalid string  `json:"invalid,omitempty"`
 	Group           // of all its members; its Name and Parent are empty
@@ -286,8 +284,10 @@ type Group struct {
 	Size int `json:"size,omitempty"`
 	// MinGroups is, of a group with groups below it, how many of those must start; 0: all. Where there are fewer the gang waits for
 	// more: it is incomplete.
-	MinGroups int    `json:"minGroups,omitempty"`
-	Layout    Layout `json:"layout,omitzero"`
+	MinGroups int `json:"minGroups,omitempty"`
+	// Whole says that its members are evicted for others all together or not at all, those above its minimum too.
+	Whole  bool   `json:"whole,omitempty"`
+	Layout Layout `json:"layout,omitzero"`
 }
 
 // Layout is how members lie on the topology. A level is a name of Config.Levels, "node", or a node
@@ -635,7 +635,8 @@ type Rejected struct {
 //	24 2026-11-18  Queue.Keeps: what a queue borrows is not asked back; Queue.Lend of one GPU model is refused
 //	25 2026-11-18  Offer.Groups; an attribute of an Offer may have several values; DeviceOption.As
 //	26 2026-11-18  GPU.Only, Except and NotModels: pods that may have some devices of a node; clauses gpu-named; Part.Spread; a minimum of groups above their number is waited for, not refused
-const SnapshotVersion = 26
+//	27 2026-11-18  Group.Whole: groups below a gang may be disrupted whole too
+const SnapshotVersion = 27
 
 // Snapshot is everything a State knows, in canonical order. Times are in UTC.
 type Snapshot struct {

@@ -11,30 +11,45 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-// Attempts are those of one cycle.
+// Attempts are those of one cycle: what they have proved, and what is true of the gang whose turn it is. One gang has
+// its turn at a time.
 type Attempts struct {
 	draft  *draft.Draft
 	m      *cluster.Model
 	ix     *index.Index
 	placer *place.Placer
 	line   *order.Line
-	limits *quota.Limits      // what queues allow
-	times  *calendar.Calendar // what is promised
+	// limits is what queues allow.
+	limits *quota.Limits
+	// times is what is promised.
+	times *calendar.Calendar
 
-	Trial  bool // one gang is alone in line, and features are not looked at
-	Sketch bool // little is proved in all of the cycle
-	Quiet  bool // nothing is to be proved: it is only tried out
-	Budget int  // of search steps, for a gang
-	Steps  int  // that searches took
+	// Trial says that one gang is alone in line, and that features which the engine does not decide are not looked
+	// at.
+	Trial bool
+	// Sketch says that little is proved in all of the cycle (mostSketched).
+	Sketch bool
+	// Quiet says that nothing is to be proved: something is only tried out.
+	Quiet bool
+	// Budget is the number of search steps for a gang.
+	Budget int
+	// Steps is how many steps searches took so far in the cycle.
+	Steps int
 
-	Claimed []*cluster.Hold // by the gang that is being placed
-	kept    []*cluster.Node // whose room these hold, in order
+	// Claimed is the holds that the gang which is being placed has claimed; nil between turns. They do not count in
+	// the model until rolled back.
+	Claimed []*cluster.Hold
+	// kept is the nodes whose room these hold, in order.
+	kept []*cluster.Node
 
-	proofs map[index.Question][]why.Gate // the one that each proves
-	every  []string                      // GPU models that nodes have, once asked for
+	// proofs is the gate that each question has proved. The question names the standing of the model, so that an
+	// entry is never wrong, only not asked for again.
+	proofs map[index.Question][]why.Gate
+	// every is the GPU models that nodes have; nil: not asked for yet.
+	every []string
 }
 
-// New makes the attempts of a cycle.
+// New makes the attempts of a cycle. Ask must be called before any other method.
 func New(d *draft.Draft, m *cluster.Model, ix *index.Index, placer *place.Placer, line *order.Line) *Attempts {
 	return &Attempts{draft: d, m: m, ix: ix, placer: placer, line: line, Budget: m.Config.SearchBudget}
 }

@@ -8,7 +8,10 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-// Gates lists what is shut before any node is looked at. decided says that placement would make no sense.
+// Gates lists what is shut before any node is looked at. decided says that placement would make no sense: the gang is
+// not whole, not understood, or held. A shut limit alone does not decide, since evicting others of the queue may open
+// it. All gates are told and not only the first, but for a gang that cannot be read or is not known: then the rest
+// would be guesses.
 func (a *Attempts) Gates(g *cluster.Gang) (gates []why.Gate, decided bool) {
 	shut := func(cause why.Cause, object string, need, have int64) {
 		gates = append(gates, why.Gate{Cause: cause, Object: object, Need: need, Have: have, Certificate: -1})
@@ -56,7 +59,8 @@ func (a *Attempts) Unreadable(g *cluster.Gang) string {
 	return a.m.Invalid[api.Ref{Kind: api.KindGang, Key: g.Key}]
 }
 
-// Orphans lists the subgroups that members name and the gang does not have, or that have groups below them.
+// Orphans lists the subgroups that members name and the gang does not have, or that have groups below them, sorted
+// and each once. Such members have no leaf, and nobody could say what the gang's minimum is.
 func (a *Attempts) Orphans(g *cluster.Gang) []string {
 	if g.Lone != nil || g.Spec == nil {
 		return nil

@@ -65,8 +65,9 @@ func incomplete(b *cluster.Branch) why.Gate {
 	return out
 }
 
-// proveBlocked proves that the member that found no room has none, where it is bound to be: in the domain of
-// its gang, of one of its groups or of its segment. It returns nothing where no one of these proves it.
+// proveBlocked proves that the member that found no room has none, where it is bound to be: in the domain of its
+// gang, of one of its groups or of its segment, from the widest to the narrowest. It returns nothing where no one of
+// these proves it.
 func (a *Attempts) proveBlocked(x *place.Search) []why.Gate {
 	b := x.Blocked.Leaf
 	o := place.Order{Class: x.Kin.Class(x.Blocked.Pod), Pods: []*cluster.Pod{x.Blocked.Pod}}

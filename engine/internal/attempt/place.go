@@ -11,15 +11,19 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-// Found is the outcome of looking for places.
+// Found is the outcome of looking for places. If OK, the places are taken on the model, and whoever asked keeps them
+// or rolls them back; if not, Gates has one entry at least, and the model is as before.
 type Found struct {
-	OK    bool
-	Model string     // the GPU model chosen among alternatives
-	Gates []why.Gate // why not
+	OK bool
+	// Model is the GPU model chosen among alternatives; "": there was no choice.
+	Model string
+	// Gates is why not, over all ways that were tried.
+	Gates []why.Gate
 }
 
-// Place places the gang's minimum, or says why it cannot. What memory of a card counts depends on the card, and what a slice
-// of one does on its node: where that is more than the gang's queues have left, the gang waits.
+// Place places the gang's minimum, or says why it cannot. The memory of a card decides what a part of it counts, and
+// the node decides what a slice counts: so where that varies, limits are asked again with the places, and the gang
+// waits if they are more than its queues have left.
 func (a *Attempts) Place(g *cluster.Gang, t cluster.Turn) Found {
 	if !a.m.GangVaries(g) || g.Queue() == "" {
 		return a.placeAny(g, t)
@@ -37,8 +41,12 @@ func (a *Attempts) Place(g *cluster.Gang, t cluster.Turn) Found {
 	return out
 }
 
-// placeAny places the gang's minimum, trying flavors of nodes and GPU models in order, or says why it cannot. Where queues count
-// those apart, each is tried that the queue can afford.
+// placeAny places the gang's minimum, trying flavors of nodes and GPU models in order, or says why it cannot. Where
+// queues count those apart, only those are tried that the queue can afford, and the gates of the others are told too.
+//
+// For example, a gang names the models H100 and A100, and its queue has a limit of 8 H100s, all in use. H100 is
+// passed over for the limit, without a look at nodes; A100 is tried on the nodes. If none has room, the gang is told
+// both: the limit, and that no A100s are free.
 func (a *Attempts) placeAny(g *cluster.Gang, t cluster.Turn) Found {
 	apart, flavored := a.modelsApart(g), a.m.HasFlavors(g)
 	if !apart && !flavored && !slices.ContainsFunc(g.All(), (*cluster.Pod).AsksModel) {
@@ -71,7 +79,8 @@ func (a *Attempts) placeAny(g *cluster.Gang, t cluster.Turn) Found {
 	return out
 }
 
-// placeWith tries one GPU model and one choice of flavors. gates are those of what was tried before it.
+// placeWith tries one GPU model and one choice of flavors. gates are those of what was tried before it. Like members
+// are placed by counting; everything else is a search (package place).
 func (a *Attempts) placeWith(g *cluster.Gang, t cluster.Turn, w Way, gates []why.Gate) Found {
 	p, alike := g.Alike()
 	kin := a.Kin(g, t, w)
@@ -83,6 +92,7 @@ func (a *Attempts) placeWith(g *cluster.Gang, t cluster.Turn, w Way, gates []why
 	if o.Searches() {
 		return a.search(g, kin, gates)
 	}
+	// Another scheduler, or an earlier cycle, nominated the pod to a node that has room for it.
 	if n := a.m.NominatedNode(p); n != nil && a.ix.Fits(c, index.Scope{Node: n}) > 0 {
 		a.ix.Put(p, n, c)
 		return Found{OK: true, Model: c.Model}
@@ -110,7 +120,8 @@ func proved(gates []why.Gate) (n int) {
 	return n
 }
 
-// Order makes the order of the gang's minimum.
+// Order makes the order of the gang's minimum: the members that must start for it now, with those that run already
+// and must be near them. Want is how many members would start if there were room for all.
 func (a *Attempts) Order(g *cluster.Gang, c *index.Class) place.Order {
 	o := place.Order{Class: c, Layout: g.Layout(), Kept: a.kept}
 	if g.Tree.Allocated == 0 {
@@ -130,7 +141,8 @@ func (a *Attempts) Order(g *cluster.Gang, c *index.Class) place.Order {
 	return o
 }
 
-// refusals lists the refusals that still keep the gang from nodes, one a node, by node.
+// refusals lists the refusals that still keep the gang from nodes, one a node, by node. A refusal of one member keeps
+// all of them from the node: like members would be refused there in turn.
 func (a *Attempts) refusals(g *cluster.Gang) []*api.Refusal {
 	if len(a.m.Refusals) == 0 {
 		return nil
@@ -153,7 +165,8 @@ func (a *Attempts) refusals(g *cluster.Gang) []*api.Refusal {
 	return slices.CompactFunc(out, func(a, b *api.Refusal) bool { return a.Node == b.Node })
 }
 
-// search places the gang's minimum, or says why it cannot.
+// search places the gang's minimum, or says why it cannot. A class of which too few fit, whatever the others do, is
+// looked for first: that is a proof, and the search would only spend its budget.
 func (a *Attempts) search(g *cluster.Gang, k place.Kin, gates []why.Gate) Found {
 	if gate, short := a.proveShort(g, k); short {
 		return Found{Gates: append(gates, gate)}
@@ -176,8 +189,9 @@ func (a *Attempts) newSearch(g *cluster.Gang, k place.Kin) *place.Search {
 	})
 }
 
-// Delays has the gang, which found its places since the mark, keep the promises given to others: where it does not, it
-// looks again beside them. The gates are those of a promise that it cannot keep.
+// Delays has the gang, which found its places since the mark, keep the promises given to others: where it does not,
+// it looks again beside them. The gates are those of a promise that it cannot keep; without any the gang has places,
+// and with some the model is as at the mark.
 func (a *Attempts) Delays(g *cluster.Gang, t cluster.Turn, m cluster.Mark, found *Found) []why.Gate {
 	gates := a.times.Breaks(g, a.m.AllocatedSince(m))
 	if len(gates) == 0 {
@@ -188,6 +202,7 @@ func (a *Attempts) Delays(g *cluster.Gang, t cluster.Turn, m cluster.Mark, found
 		a.m.Rollback(m)
 		return gates
 	}
+	// It can break one still: what is promised may be its queue's limit and not a node.
 	if again := a.times.Breaks(g, a.m.AllocatedSince(m)); len(again) > 0 { // its queue's limit is promised, not a node
 		a.m.Rollback(m)
 		return again
@@ -208,7 +223,8 @@ func (a *Attempts) placeBeside(g *cluster.Gang, t cluster.Turn, found *Found) bo
 	})
 }
 
-// PlaceFirst places the gang's minimum, on what is held for it or else on the first nodes where it can, and proves nothing.
+// PlaceFirst places the gang's minimum, on what is held for it or else on the first nodes where it can, and proves
+// nothing.
 func (a *Attempts) PlaceFirst(g *cluster.Gang, t cluster.Turn, first []*cluster.Node) (ok bool) {
 	if len(a.kept) == 0 {
 		a.kept = first
@@ -219,6 +235,7 @@ func (a *Attempts) PlaceFirst(g *cluster.Gang, t cluster.Turn, first []*cluster.
 }
 
 // question tells apart gangs that ask the same of the nodes, where members are alike and one GPU model is looked for.
+// It is false where something is the gang's own: members that run, places that are held for it.
 func (a *Attempts) question(g *cluster.Gang, t cluster.Turn) (index.Question, bool) {
 	p, alike := g.Alike()
 	models, flavors := a.Models(g), a.m.Choices(g)
@@ -233,7 +250,8 @@ func (a *Attempts) question(g *cluster.Gang, t cluster.Turn) (index.Question, bo
 	return key, true
 }
 
-// quietly does something whose proofs are nobody's business.
+// quietly does something whose proofs are nobody's business, with a budget of its own that does not count as the
+// gang's.
 func (a *Attempts) quietly(do func()) {
 	quiet, steps, budget := a.Quiet, a.Steps, a.Budget
 	a.Quiet, a.Budget = true, min(budget, trialBudget)
@@ -241,10 +259,11 @@ func (a *Attempts) quietly(do func()) {
 	a.Quiet, a.Steps, a.Budget = quiet, steps, budget
 }
 
-// trialBudget bounds the search steps of one look into the future.
+// trialBudget is how many search steps one look into the future may take.
 const trialBudget = 2000
 
-// WouldFit says whether all gates are open to the gang and there is a place for it.
+// WouldFit says whether all gates are open to the gang and there is a place for it. Counting answers for like
+// members; a search is tried and undone.
 func (a *Attempts) WouldFit(g *cluster.Gang, t cluster.Turn) bool {
 	if gates, _ := a.Gates(g); len(gates) > 0 {
 		return false
@@ -275,7 +294,8 @@ func (a *Attempts) WouldFit(g *cluster.Gang, t cluster.Turn) bool {
 	return false
 }
 
-// Claim lets the gang have what is kept for it alone: its holds, and its members' nominations.
+// Claim lets the gang have what is kept for it alone, until rolled back: its holds, and its members' nominations.
+// What is held under the key of its owner it has only if nothing is held under its own.
 func (a *Attempts) Claim(g *cluster.Gang) {
 	for _, p := range g.All() {
 		if p.Nominee != nil {

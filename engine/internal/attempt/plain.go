@@ -10,7 +10,8 @@ import (
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
-// Plain returns the gang's question. What of it is the gang's alone holds until the gang changes.
+// Plain returns the gang's question. What of it is the gang's alone is kept with its entry in line, and holds until
+// the gang, a rule between pods or an image changes; what is around the gang is looked at each time.
 func (a *Attempts) Plain(g *cluster.Gang, t cluster.Turn) *order.Plain {
 	p := &a.line.Entry(g).Plain
 	if a.Trial || g.Terms().Held || len(a.m.Refusals) > 0 && len(a.refusals(g)) > 0 {
@@ -53,7 +54,8 @@ func (a *Attempts) isPlain(g *cluster.Gang) (*cluster.Pod, bool) {
 	return first, alike && a.undecided(first) == nil
 }
 
-// asksPlainly says whether nothing around the gang makes its question a special one now.
+// asksPlainly says whether nothing around the gang makes its question a special one now: queues that count models or
+// flavors apart, or a level that no node has.
 func (a *Attempts) asksPlainly(g *cluster.Gang, p *order.Plain) bool {
 	return !a.modelsApart(g) && !a.m.HasFlavors(g) && (p.Level < 0 || a.m.Topology.Populated(p.Level))
 }

@@ -10,16 +10,20 @@ import (
 // NoRoom is the gate of a gang that has no place, for which nothing is proved yet.
 var NoRoom = why.Gate{Cause: why.ClusterFull, Certificate: -1}
 
-// Stuck is a plain question to which the counts have no answer.
+// Stuck is a plain question to which the counts have no answer: no domain has room for it. It says nothing yet about
+// why.
 type Stuck struct {
-	Proved   bool   // for another who asked the same
-	Standing uint64 // of the model when it was asked
+	// Proved says that another gang asked the same, so that the proof is there.
+	Proved bool
+	// Standing is that of the model when it was asked.
+	Standing uint64
 
 	key   index.Question
 	order place.Order
 }
 
-// Stuck says whether a look at the counts shows that the gang, whose question is a plain one, has no place.
+// Stuck says whether a look at the counts shows that the gang, whose question is a plain one, has no place. It is
+// what most pending gangs cost in a cycle: thousands of them ask the same few questions, and each is a lookup.
 func (a *Attempts) Stuck(g *cluster.Gang, t cluster.Turn) (Stuck, bool) {
 	p := a.Plain(g, t)
 	if !p.OK || a.m.HasHeld(g) {
@@ -35,7 +39,8 @@ func (a *Attempts) Stuck(g *cluster.Gang, t cluster.Turn) (Stuck, bool) {
 	return s, !fits
 }
 
-// Show proves it, unless it is proved, and returns the gates. Others are given the same.
+// Show proves it, unless it is proved, and returns the gates. All that ask the same are given the same slice, so
+// nobody may change it.
 func (a *Attempts) Show(s Stuck) []why.Gate {
 	switch {
 	case s.Proved:
@@ -79,8 +84,8 @@ const mostSketched = 16
 // blind says whether the cycle proves nothing any more.
 func (a *Attempts) blind() bool { return a.Sketch && len(a.proofs) >= mostSketched }
 
-// newProof makes the certificate. Where pods of the order concern each other there may be none: that they were placed one after
-// the other, as many as go, is the proof.
+// newProof makes the certificate. Where pods of the order concern each other there may be none: that they were placed
+// one after the other, as many as go, is the proof. Have is the most that fits in any domain that the gang may be in.
 func (a *Attempts) newProof(o place.Order, key index.Question) why.Gate {
 	if have, short := a.placer.TooFew(o); short {
 		cause := why.PodRules
@@ -100,7 +105,8 @@ func (a *Attempts) newProof(o place.Order, key index.Question) why.Gate {
 	return gate
 }
 
-// proveShort looks for a class of the gang of which too few fit, whatever the others do.
+// proveShort looks for a class of the gang of which too few fit, whatever the others do. For each class it compares
+// what must start (place.Certain) with what fits if the class had all nodes to itself.
 func (a *Attempts) proveShort(g *cluster.Gang, k place.Kin) (why.Gate, bool) {
 	for _, o := range place.Certain(g, k) {
 		if _, ok := a.placer.ChooseScope(o); !ok {

@@ -13,8 +13,8 @@ func (a *Attempts) Affords(g *cluster.Gang, placed []*cluster.Pod) []why.Gate {
 	return a.limits.Overdrawn(g, placed)
 }
 
-// Try lets something be tried out with the gang in possession of what is held for it. Nothing is proved, and the model is as
-// before afterwards.
+// Try lets something be tried out with the gang in possession of what is held for it. Nothing is proved, and the
+// model is as before afterwards. do must keep by value what it wants to know later.
 func (a *Attempts) Try(g *cluster.Gang, do func(own []*cluster.Hold)) {
 	m := a.m.Mark()
 	quiet := a.Quiet

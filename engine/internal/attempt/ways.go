@@ -8,13 +8,15 @@ import (
 	"github.com/berth-dev/berth/engine/internal/place"
 )
 
-// Way is with what a gang is tried.
+// Way is one way to serve a gang: the GPU model and the flavors that it is tried with.
 type Way struct {
 	Model   string          // of its GPUs; "": any
 	Flavors *cluster.Choice // nil: they do not matter
 }
 
-// ways lists each model with each choice of flavors, the first flavors with all models first.
+// ways lists each model with each choice of flavors, the first flavors with all models first: flavors are in the
+// order in which the queue is to be filled, so a second model of the first flavors comes before any model of the
+// second.
 func ways(models []string, flavors []*cluster.Choice) []Way {
 	out := make([]Way, 0, len(models)*len(flavors))
 	for _, f := range flavors {
@@ -25,8 +27,8 @@ func ways(models []string, flavors []*cluster.Choice) []Way {
 	return out
 }
 
-// flavors lists the flavors to try, the best first: in the order of the queue or, where it says so, those first for which the queue
-// need not borrow.
+// flavors lists the flavors to try, the best first: in the order of the queue or, where it says so, those first for
+// which the queue need not borrow.
 func (a *Attempts) flavors(g *cluster.Gang) []*cluster.Choice {
 	out := a.m.Choices(g)
 	if len(out) < 2 || g.Payer == nil || g.Payer.Spec == nil || !g.Payer.Spec.QuotaFirst {
@@ -72,9 +74,10 @@ func (a *Attempts) AllModels() []string {
 	return a.every
 }
 
-// Models lists the GPU models to try: those that the first waiting member to name any names, and all others
-// that do, in its order; where a member runs on one of those that it named, that one alone. Where no waiting member
-// names a model it is one "", or all there are if its queue counts them apart.
+// Models lists the GPU models to try, those first that the gang wants most. They are the ones that the first waiting
+// member to name any names, in its order, less those that another member which names some does not. Where a member
+// runs on one of those that it named, it is that one alone. Where no waiting member names a model it is one "", or
+// all that there are if its queue counts them apart.
 func (a *Attempts) Models(g *cluster.Gang) []string {
 	var out []string
 	asked, pinned := false, ""
@@ -107,7 +110,7 @@ func (a *Attempts) Models(g *cluster.Gang) []string {
 	return a.offered(slices.DeleteFunc(out, func(m string) bool { return pinned != "" && m != pinned }))
 }
 
-// offered are those of the models that some node has; where none has any of them the first stands for all: what keeps
+// offered are those of the models that some node has. Where none has any of them the first stands for all: what keeps
 // the gang from one that does not exist keeps it from all.
 func (a *Attempts) offered(models []string) []string {
 	var out []string

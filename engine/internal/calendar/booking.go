@@ -10,7 +10,10 @@ import (
 
 // Bookings. A booking is room that is kept from a time on, as a promise is: of whole nodes, and for a queue.
 
-// KeepBookings lets the nodes of bookings be kept for their queues, and returns the bookings that have begun.
+// KeepBookings lets the nodes of bookings be kept for their queues, and returns the bookings that
+// have begun. Bookings are kept before any promise is given, so that promises go around them. One
+// whose nodes leave for good has no end. The plan is made again when a booking begins and when it
+// ends.
 func (c *Calendar) KeepBookings() (begun []*Reservation) {
 	for _, key := range cluster.SortedKeys(c.m.Bookings) {
 		b := c.m.Bookings[key]
@@ -37,7 +40,8 @@ func (c *Calendar) KeepBookings() (begun []*Reservation) {
 	return begun
 }
 
-// Strangers lists the queues with pods on the booking's nodes that are not its own.
+// Strangers lists the queues with pods on the booking's nodes that are not its own, each once and
+// in no order. Without a queue of its own all are strangers.
 func (r *Reservation) Strangers() []*cluster.Queue {
 	var out []*cluster.Queue
 	seen := make(map[*cluster.Queue]bool)
@@ -53,8 +57,13 @@ func (r *Reservation) Strangers() []*cluster.Queue {
 	return out
 }
 
-// bars says whether the booking keeps the stay off its nodes. Until it begins, they are for who is gone by then, or
-// can be sent away.
+// bars says whether the booking keeps the stay off its nodes. Until it begins, they are for who is
+// gone by then, or can be sent away.
+//
+// For example, nodes are booked for queue q from 18:00 on. Work of q may be there at any time.
+// Other work may not be there from 18:00 on; before, it may if it is over by 18:00, or if all of it
+// can be evicted then. Where nodes are to leave, nobody gains by evicting: work may start if it
+// saves a checkpoint before, or if nobody knows how long it takes and there is at least an hour.
 func (c *Calendar) bars(r *Reservation, w stay) bool {
 	switch {
 	case r.queue != "" && c.m.Queues[w.gang.Queue()].Below(r.queue):

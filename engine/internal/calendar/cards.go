@@ -11,13 +11,16 @@ import (
 // What promised gangs need of cards, on nodes that give parts of GPUs. It is kept card by card and otherwise as resources are: what
 // they need when they start, less what will have ended on the card by then.
 
-// cardNeed is an amount of a card. Who has the card to itself needs all of it.
+// cardNeed is an amount of a card: memory in the unit of the card's, compute in thousandths
+// (api.Whole is all), and seats, which are how many may share it. Who has the card to itself needs
+// all of it. Below zero, more ends there than is needed.
 type cardNeed struct{ memory, compute, seats int64 }
 
-// cardNeeds is by device of a node; nil: nothing of any.
+// cardNeeds is by device of a node, in the order of Node.Cards; nil: nothing of any.
 type cardNeeds []cardNeed
 
-// add counts what is kept of the node's cards so many times more.
+// add counts what is kept of the node's cards so many times more: 1 for what is needed, -1 for what
+// ends. It changes the receiver where that is not nil.
 func (c cardNeeds) add(n *cluster.Node, kept []cluster.Kept, times int64) cardNeeds {
 	if len(kept) == 0 || n.Cards == nil {
 		return c
@@ -28,6 +31,7 @@ func (c cardNeeds) add(n *cluster.Node, kept []cluster.Kept, times int64) cardNe
 	for _, k := range kept {
 		card := &n.Cards[k.At]
 		x := cardNeed{k.Memory, k.Compute, int64(k.Sharers)}
+		// Nobody else may be on a card that is taken whole: all of it is needed, and every seat.
 		if k.Whole || k.Compute == api.Whole {
 			x = cardNeed{card.Memory, api.Whole, max(1, int64(card.Seats))}
 		}
@@ -37,7 +41,7 @@ func (c cardNeeds) add(n *cluster.Node, kept []cluster.Kept, times int64) cardNe
 	return c
 }
 
-// atLeast raises each amount to that of the other.
+// atLeast raises each amount to that of the other: what must be left at both of two moments.
 func (c cardNeeds) atLeast(o cardNeeds) cardNeeds {
 	if o == nil {
 		return c
@@ -58,6 +62,7 @@ func (c cardNeeds) any() bool {
 }
 
 // lacks says whether less than that is left of a card that the pod, which is on the node, is on.
+// Other cards are not its fault. A card that one pod has closed for others has nothing left.
 func (c cardNeeds) lacks(p *cluster.Pod) bool {
 	for _, k := range p.Host.KeptBy(p) {
 		if k.At >= len(c) {
@@ -75,7 +80,8 @@ func (c cardNeeds) lacks(p *cluster.Pod) bool {
 	return false
 }
 
-// kept is what a hold has to keep for it.
+// kept is what a hold has to keep for it. What is below zero keeps nothing: what ends later cannot
+// be had before.
 func (c cardNeeds) kept() (out []cluster.Kept) {
 	for i, x := range c {
 		if x.memory > 0 || x.compute > 0 || x.seats > 0 {
@@ -85,7 +91,8 @@ func (c cardNeeds) kept() (out []cluster.Kept) {
 	return out
 }
 
-// owedCards is owed of the node's cards.
+// owedCards is owed of the node's cards: what promised gangs other than g need of each at the time,
+// less what will have ended on it. nil where nothing is promised on them.
 func (c *Calendar) owedCards(n *cluster.Node, g *cluster.Gang, at time.Time) cardNeeds {
 	var sum cardNeeds
 	for _, r := range c.reserved[n] {
@@ -96,6 +103,7 @@ func (c *Calendar) owedCards(n *cluster.Node, g *cluster.Gang, at time.Time) car
 	if sum == nil {
 		return nil
 	}
+	// What ends by then pays for what is owed, card by card; see owed.
 	for _, p := range n.Pods {
 		if g != nil && p.In == g && p.Node == "" {
 			continue // it is being placed, and is still there then

@@ -37,12 +37,24 @@ type Entry struct {
 	Rank int32 // its priority, or the one that it was promoted to
 }
 
-// Forecast guesses three times, each in a pass of its own down the line: imagine makes the calendar of a pass, in which
-// nothing has been decided but what is reserved already, and gives the line to do. planned is the calendar of a plan made
-// now: what that plan starts is expected now, and nothing else is. Each workload is given the first place that is left in
-// its turn and time, which is kept from those after it; for the earliest time it need not wait its turn.
+// Forecast guesses three times, each in a pass of its own down the line: imagine makes the calendar
+// of a pass, in which nothing has been decided but what is reserved already, and gives the line to
+// do. planned is the calendar of a plan made now: what that plan starts is expected now, and
+// nothing else is. Each workload is given the first place that is left in its turn and time, which
+// is kept from those after it; for the earliest time it need not wait its turn.
+//
+// For example, it is noon and a node is in use by work of which one in ten of its like are over at
+// 12:30, half at 13:00 and nine in ten at 15:00. Two workloads are in line for the node; half of
+// their like take an hour, and nine in ten at most two. The first is likely to start at 13:00, and
+// at the latest at 15:00; the second at 14:00, and at the latest at 17:00. At the earliest each
+// could start at 12:30.
+//
+// It is a simulation of the line and not of the future: nobody arrives, nothing fails, and nobody
+// is evicted. It costs what a promise costs for each workload, three times.
 func Forecast(planned *Calendar, imagine func(by Guess, do func(*Calendar, []Entry))) []Estimate {
 	var out []Estimate
+	// The first pass also says why: what a workload waits for is much the same whichever guess is
+	// right.
 	imagine(Likely, func(c *Calendar, line []Entry) {
 		p := newPass(c, planned)
 		for _, q := range line {
@@ -57,6 +69,8 @@ func Forecast(planned *Calendar, imagine func(by Guess, do func(*Calendar, []Ent
 			out[i].Latest, _, _ = p.expect(q)
 		}
 	})
+	// The earliest start is that of a workload that is first in line: what each reserves is
+	// forgotten before the next. Bookings are kept.
 	imagine(Soonest, func(c *Calendar, line []Entry) {
 		p := newPass(c, planned)
 		bookings := len(c.reservations)
@@ -71,8 +85,9 @@ func Forecast(planned *Calendar, imagine func(by Guess, do func(*Calendar, []Ent
 	return out
 }
 
-// order makes sure that an earlier estimate is not after a later one: places are taken in turn, and so what runs for
-// longer may by chance leave a better one.
+// order makes sure that an earlier estimate is not after a later one: places are taken in turn, and
+// so what runs for longer may by chance leave a better one. A zero time is left as it is, and
+// orders nothing.
 func (e *Estimate) order() {
 	if !e.Latest.IsZero() && e.Latest.Before(e.Likely) {
 		e.Latest = e.Likely
@@ -82,7 +97,7 @@ func (e *Estimate) order() {
 	}
 }
 
-// pass is one pass of a forecast down the line.
+// pass is one pass of a forecast down the line. Each workload has its turn once.
 type pass struct {
 	c       *Calendar
 	waiting map[string]*api.Waiting // what a plan made now leaves waiting, by workload
@@ -91,9 +106,11 @@ type pass struct {
 	starts  map[string]time.Time // of workloads that were passed; zero: nobody can tell
 }
 
+// newPass begins a pass with what the plan found.
 func newPass(c, planned *Calendar) *pass {
 	plan := &planned.draft.Plan
 	p := &pass{c: c, certs: plan.Certificates, heads: planned.heads.of, waiting: make(map[string]*api.Waiting, len(plan.Waiting)), starts: make(map[string]time.Time)}
+	// The plan's answers are looked up by workload, as a pass goes down the line.
 	for i := range plan.Waiting {
 		w := &plan.Waiting[i]
 		p.waiting[w.Gang] = w
@@ -101,8 +118,8 @@ func newPass(c, planned *Calendar) *pass {
 	return p
 }
 
-// expect foresees the start of the workload whose turn it is, and says what it waits for; cause is of what no end of
-// running work changes.
+// expect foresees the start of the workload whose turn it is, and says what it waits for; cause is
+// of what no end of running work changes. A zero start: nobody can tell.
 func (p *pass) expect(q Entry) (start time.Time, cause why.Cause, because string) {
 	own, behind := p.gates(q)
 	start, cause, because = p.foresee(q, own, behind)
@@ -111,8 +128,8 @@ func (p *pass) expect(q Entry) (start time.Time, cause why.Cause, because string
 	return start, cause, because
 }
 
-// gates are those that the plan found shut for the workload, without whom it waits behind, and the workloads that it waits
-// behind.
+// gates are those that the plan found shut for the workload, without whom it waits behind, and the
+// workloads that it waits behind. A workload that the plan starts has neither.
 func (p *pass) gates(q Entry) (own []why.Gate, behind []string) {
 	if w := p.waiting[q.Gang.Key]; w != nil {
 		for _, gate := range w.Gates {
@@ -131,8 +148,10 @@ func (p *pass) gates(q Entry) (own []why.Gate, behind []string) {
 	return own, behind
 }
 
-// shut lets those after the workload, in its queue, wait behind it: where nobody is passed behind every one that holds those
-// after it up, else behind the head of the queue in the plan.
+// shut lets those after the workload, in its queue, wait behind it: where nobody is passed behind
+// every one that holds those after it up, else behind the head of the queue in the plan. Of
+// several, those after wait for the one that starts last, and longest for one of which nobody can
+// tell.
 func (p *pass) shut(q Entry, own []why.Gate, start time.Time) {
 	c, queue := p.c, q.Gang.Queue()
 	h, ok := p.heads[queue]
@@ -148,8 +167,9 @@ func (p *pass) shut(q Entry, own []why.Gate, start time.Time) {
 	}
 }
 
-// foresee finds the start of a workload with the gates, not before those that it waits behind, and keeps its place from
-// those after it.
+// foresee finds the start of a workload with the gates, not before those that it waits behind, and
+// keeps its place from those after it. Why there is none is said as sharply as it is known: a gate
+// that time does not open, a head without a time, the budget, or no end that helps.
 func (p *pass) foresee(q Entry, own []why.Gate, behind []string) (time.Time, why.Cause, string) {
 	c, g := p.c, q.Gang
 	m := c.m.Mark()

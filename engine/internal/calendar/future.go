@@ -7,8 +7,12 @@ import (
 	"github.com/berth-dev/berth/engine/internal/cluster"
 )
 
-// A future is the model with the first few releases done: their pods are off their nodes, and the places that were held
-// are free. It goes forward by releasing and back by rolling back, so that a step costs what lies between.
+// A future is the model with the first few releases done: their pods are off their nodes, and the
+// places that were held are free. It goes forward by releasing and back by rolling back, so that a
+// step costs what lies between.
+//
+// Invariant: len(marks) releases are done on the model, in order, and marks[k] is the model before
+// release k. Whoever made the future rolls all of it back.
 type future struct {
 	c        *Calendar
 	g        *cluster.Gang
@@ -17,8 +21,9 @@ type future struct {
 	marks    []cluster.Mark // before each release that is done
 }
 
-// withMoments adds the times at which kept room is given back, and the one before which the gang does not start: at these
-// too it may first fit.
+// withMoments adds the times at which kept room is given back, and the one before which the gang
+// does not start: at these too it may first fit. They are releases without pods. Nothing is added,
+// and the list not copied, where there are none.
 func (c *Calendar) withMoments(releases []release) []release {
 	late := c.from.After(c.now)
 	if len(c.reservations) == 0 && !late {
@@ -37,17 +42,23 @@ func (c *Calendar) withMoments(releases []release) []release {
 	return out
 }
 
-// firstFit releases what ends, in order, until the gang fits, and returns that time.
+// firstFit releases what ends, in order, until the gang fits, and returns that time. It leaves the
+// model in that future if there is one.
 //
-// More room never makes a gang fit less, so it goes ahead in growing steps (1, 2, 4 and so on) and then halves the way
-// back: some 2 log n questions for n releases, of which the most expensive goes no further than twice the way. Reservations
-// of others make it an approximation: there may be an earlier gap between two of them, which the steps pass over. What is
-// found is a time at which the gang fits in any case.
+// More room never makes a gang fit less, so it goes ahead in growing steps (1, 2, 4 and so on) and
+// then halves the way back: some 2 log n questions for n releases, of which the most expensive goes
+// no further than twice the way. For example, if it first fits after 5 of 100 releases, it asks at
+// 0, 1, 2, 4 and 8, and then at 6 and 5; nothing beyond the 8th release is touched. A search that
+// began in the middle would lift 50.
+//
+// Reservations of others make it an approximation: there may be an earlier gap between two of them,
+// which the steps pass over. What is found is a time at which the gang fits in any case.
 func (x *future) firstFit() (time.Time, bool) {
 	n := len(x.releases)
 	if x.fits(0) {
 		return x.c.now, true
 	}
+	// Invariant from here on: it does not fit after low releases.
 	low, high := 0, 1
 	for high < n && !x.fits(high) {
 		low, high = high, 2*high
@@ -57,6 +68,7 @@ func (x *future) firstFit() (time.Time, bool) {
 			return time.Time{}, false
 		}
 	}
+	// Here it fits after high releases, too.
 	for low+1 < high {
 		if mid := (low + high) / 2; x.fits(mid) {
 			high = mid
@@ -68,7 +80,8 @@ func (x *future) firstFit() (time.Time, bool) {
 	return x.at(high), true
 }
 
-// at is the time after k releases.
+// at is the time after k releases, which is never before now: what is late ends now at the
+// earliest.
 func (x *future) at(k int) time.Time {
 	if k == 0 {
 		return x.c.now
@@ -76,7 +89,9 @@ func (x *future) at(k int) time.Time {
 	return later(x.releases[k-1].at, x.c.now)
 }
 
-// to goes to the time after k releases. The gang's own members stay.
+// to goes to the time after k releases. The gang's own members stay: a gang that repairs itself, or
+// grows, does not wait for itself to end. What is lifted is counted against the budget of the
+// cycle, each time it is lifted.
 func (x *future) to(k int) {
 	m := x.c.m
 	if k < len(x.marks) {
@@ -99,8 +114,8 @@ func (x *future) to(k int) {
 	}
 }
 
-// fits says whether the gang has a place after k releases: beside what is reserved for others from then on, with their
-// queues charged for it.
+// fits says whether the gang has a place after k releases: beside what is reserved for others from
+// then on, with their queues charged for it. When the budget is used up nothing fits any more.
 func (x *future) fits(k int) bool {
 	c := x.c
 	if c.exhausted() || x.at(k).Before(c.from) {
@@ -109,6 +124,8 @@ func (x *future) fits(k int) bool {
 	x.to(k)
 	m := c.m.Mark()
 	w := c.stay(x.g, x.at(k))
+	// As long as it cannot start now, there may be a moment from which on it would be in the way of
+	// a promise, where it now is not.
 	if k == 0 {
 		c.wakeWhenLate(w)
 	}
@@ -121,9 +138,10 @@ func (x *future) fits(k int) bool {
 	return ok
 }
 
-// lentFrom says whether the gang may borrow when its stay begins. What queues keep for themselves shrinks when those that
-// were promised a start take it up: so for borrowing the first moment of the stay is the strictest, while every other gate
-// only shuts when they have come.
+// lentFrom says whether the gang may borrow when its stay begins. What queues keep for themselves
+// shrinks when those that were promised a start take it up: so for borrowing the first moment of
+// the stay is the strictest, while every other gate only shuts when they have come. The stay is cut
+// to its first moment, so that only those are charged who are there then.
 func (c *Calendar) lentFrom(w stay) bool {
 	//mutate: time-lent-from -> true
 	if !c.m.Tree.Lends {
@@ -136,7 +154,8 @@ func (c *Calendar) lentFrom(w stay) bool {
 	return len(gates) == 0
 }
 
-// lastToEnd names the workload whose end brought the future about, the first of several by name; "": none had to.
+// lastToEnd names the workload whose end brought the future about, the first of several by name;
+// "": none had to. It is of the last release that is done: without it the gang did not fit.
 func (x *future) lastToEnd() string {
 	first := ""
 	if k := len(x.marks); k > 0 {

@@ -16,26 +16,29 @@ import (
 // strict for all. That is for what could start once all is over that ends by itself; anything else would shut its queue for
 // good.
 
-// heads is who is blocked so far in the cycle.
+// heads is who is blocked so far in the cycle. It is filled as gangs have their turns, so that it
+// is of those before the one whose turn it is.
 type heads struct {
 	blocked int             // gangs that promises can help
 	elders  int             // of those, that were old enough to be promised a start
 	of      map[string]Head // by queue
 }
 
-// mostElders bounds how many workloads of a cycle are promised a start for their age: each costs what all before it keep.
-// Queues of those beyond it are shut.
+// mostElders bounds how many workloads of a cycle are promised a start for their age: each costs
+// what all before it keep. Queues of those beyond it are shut.
 const mostElders = 16
 
-// Head is the first workload of its queue that is blocked and, where it may be passed, has waited for too long.
+// Head is the first workload of its queue that is blocked and, where it may be passed, has waited
+// for too long. Key is of the workload.
 type Head struct {
 	Key  string
 	rank int32
 	shut bool // those after it wait behind it, but for those above its rank; where nobody is passed, and under policy fifo, all do
 }
 
-// Behind says, as a gate, which blocked gang of its queue the gang of the rank waits behind. A gang that has a place held for
-// it waits behind nobody: others ended for it, who may be the head now. One that was promised a start waits for nobody's age.
+// Behind says, as a gate, which blocked gang of its queue the gang of the rank waits behind; nil:
+// none. A gang that has a place held for it waits behind nobody: others ended for it, who may be
+// the head now. One that was promised a start waits for nobody's age.
 func (c *Calendar) Behind(g *cluster.Gang, rank int32) []why.Gate {
 	if len(c.heads.of) == 0 {
 		return nil
@@ -115,7 +118,8 @@ func (c *Calendar) Eldest(g *cluster.Gang, t cluster.Turn, rank int32, gates []w
 	return true, c.heads.elders <= mostElders
 }
 
-// Led says whether somebody of the queue who goes before the rank is known to have waited for as long as it may be passed.
+// Led says whether somebody of the queue who goes before the rank is known to have waited for as
+// long as it may be passed. That one is the head already, and a queue has one.
 func (c *Calendar) Led(queue string, rank int32) bool {
 	h, ok := c.heads.of[queue]
 	return ok && (h.rank >= rank || c.m.Config.Policy == api.FIFO)
@@ -133,7 +137,8 @@ func (c *Calendar) WakeAged(t cluster.Turn) {
 	}
 }
 
-// Lead lets the gang be the head of its queue.
+// Lead lets the gang be the head of its queue, in place of another that was. With shut, those after
+// it wait behind it.
 func (c *Calendar) Lead(g *cluster.Gang, rank int32, shut bool) {
 	if c.heads.of == nil {
 		c.heads.of = make(map[string]Head)

@@ -20,8 +20,9 @@ import (
 // behind it move a few times and not with every cycle.
 
 // Passing says whether a gang waits at gates that open when running work ends, and at no others.
-// Waiting for work to end helps against a full cluster, and does not against a missing queue or a node selector that matches
-// nothing: a start time for such a gang would be a lie.
+// Waiting for work to end helps against a full cluster, and does not against a missing queue or a
+// node selector that matches nothing: a start time for such a gang would be a lie. Budgets are not
+// among them, since no end of work gives back what is spent.
 func Passing(gates []why.Gate) bool {
 	return !slices.ContainsFunc(gates, func(g why.Gate) bool {
 		switch g.Cause {
@@ -51,8 +52,16 @@ func ofRoom(c why.Cause) bool {
 	return false
 }
 
-// Promise gives the gang, which is blocked by the gates, a start time if it is among the first in line, must be promised
-// one, or has one. It says whether it has one now.
+// Promise gives the gang, which is blocked by the gates, a start time if it is among the first in
+// line, must be promised one, or has one. It says whether it has one now.
+//
+// For example, 8 nodes are full, 4 of them until 14:00 and 4 until 18:00, and a gang needs 6. After
+// the first end it has 4 nodes, after the second 8: it is promised 18:00, on 6 nodes. A pod of two
+// hours that comes at 15:00 may have a node of the 4 that are free until 18:00 (backfill). One of
+// four hours may only have a node that is not among the 6.
+//
+// The order of what is tried: the old promise as it is, then any time and place. A promise that
+// holds costs a look at its own nodes; a new one costs the search of firstFit.
 func (c *Calendar) Promise(g *cluster.Gang, t cluster.Turn, gates []why.Gate, must bool) bool {
 	old := c.Standing(g)
 	if !Passing(gates) {
@@ -63,6 +72,8 @@ func (c *Calendar) Promise(g *cluster.Gang, t cluster.Turn, gates []why.Gate, mu
 	// use. One that was promised before stays promised, also when it is not among the first any more: a promise is not taken back
 	// for a newcomer.
 	c.heads.blocked++
+	// Those beyond the limit wake the plan when they are old enough to be promised a start for
+	// their age.
 	if old == nil && !must && c.m.Config.Heads >= 0 && c.heads.blocked > c.m.Config.Heads {
 		c.WakeAged(t)
 		return false
@@ -72,6 +83,7 @@ func (c *Calendar) Promise(g *cluster.Gang, t cluster.Turn, gates []why.Gate, mu
 	m := c.m.Mark()
 	c.ask.Claim(g)
 	defer c.m.Rollback(m)
+	// A new promise is looked for in view of nobody (since is zero): what is late counts as late.
 	var r *Reservation
 	if old != nil {
 		r = c.stillHolds(g, t, gates, old)
@@ -97,7 +109,8 @@ func (c *Calendar) Promise(g *cluster.Gang, t cluster.Turn, gates []why.Gate, mu
 	return false
 }
 
-// Withdraw drops the promise of the gang, if it has one.
+// Withdraw drops the promise of the gang, if it has one. It is for gangs that cannot start for a
+// reason that no end of work changes.
 func (c *Calendar) Withdraw(g *cluster.Gang) { c.drop(c.Standing(g)) }
 
 // drop forgets the promise; nil: there is none.
@@ -107,7 +120,8 @@ func (c *Calendar) drop(p *api.Promise) {
 	}
 }
 
-// Standing returns the promise that the gang was given, nil if there is none.
+// Standing returns the promise that the gang was given, nil if there is none. A promise that was rejected is none, nor is one whose workload was not there when the cycle
+// began.
 func (c *Calendar) Standing(g *cluster.Gang) *api.Promise {
 	if len(c.m.Promises) == 0 || !c.promised[g] || c.m.IsRejected(api.KindPromise, g.Key) {
 		return nil
@@ -115,8 +129,13 @@ func (c *Calendar) Standing(g *cluster.Gang) *api.Promise {
 	return c.m.Promises[g.Key]
 }
 
-// stillHolds looks whether the gang can start when and where it was promised, or there sooner. Only what runs there is
-// looked at, unless it waits for its queue rather than for room. What is overdue there is over by then; see workEnd.
+// stillHolds looks whether the gang can start when and where it was promised, or there sooner; nil:
+// it cannot. Only what runs there is looked at, unless it waits for its queue rather than for room.
+// What is overdue there is over by then; see workEnd.
+//
+// That this is tried first is what keeps promises still. To look everywhere in each cycle would
+// find another equally good place whenever something ends elsewhere, and everybody behind would be
+// planned anew.
 func (c *Calendar) stillHolds(g *cluster.Gang, t cluster.Turn, gates []why.Gate, old *api.Promise) *Reservation {
 	// A promise that is due and not kept is not late yet in this view: what should have ended is believed to end now.
 	by := later(old.Start.UTC(), c.now)
@@ -148,7 +167,8 @@ func (c *Calendar) stillHolds(g *cluster.Gang, t cluster.Turn, gates []why.Gate,
 	return r
 }
 
-// until is the part of the releases, which are in order, that are due by the time.
+// until is the part of the releases, which are in order, that are due by the time. Those at that
+// time are due.
 func until(releases []release, by time.Time) []release {
 	end, _ := slices.BinarySearchFunc(releases, by, func(r release, by time.Time) int {
 		if r.at.After(by) {
@@ -174,13 +194,17 @@ func (c *Calendar) believedEnd(g *cluster.Gang, start time.Time) time.Time {
 	return start.Add(d)
 }
 
-// lookFrom lets work be judged as a promise of that time, which is due then, sees it.
+// lookFrom lets work be judged as a promise of that time, which is due then, sees it; two zero
+// times: as nobody's promise sees it. Ends that were worked out before are of another view and are
+// dropped.
 func (c *Calendar) lookFrom(since, due time.Time) {
 	c.since, c.due = since, due
 	clear(c.ends)
 }
 
-// give enters the promise in the plan, and in memory if it is new or changed, and protects it in this cycle.
+// give enters the promise in the plan, and in memory if it is new or changed, and protects it in
+// this cycle. A promise that moves keeps the time since when it has been given (Since): work that
+// was let in beside it must still leave for it.
 func (c *Calendar) give(r *Reservation, old *api.Promise) {
 	var p api.Promise
 	// The same start is the same promise, word by word: it is not written again, and so a cycle in which nothing changed writes
@@ -214,7 +238,8 @@ func (c *Calendar) Started(g *cluster.Gang, m cluster.Mark) {
 	c.reopen(g)
 }
 
-// Expire drops the promises of gangs that have started or are gone, and notes for whom the others stand.
+// Expire drops the promises of gangs that have started or are gone, and notes for whom the others
+// stand. It is called once, when a cycle begins. A key can be that of a gang or of a pod by itself.
 func (c *Calendar) Expire() {
 	if len(c.m.Promises) == 0 {
 		return
@@ -242,13 +267,17 @@ func (c *Calendar) waits(key string) bool {
 	return p != nil && p.In != nil && p.In.Lone == p && p.Waits()
 }
 
-// foresee finds the first time at which the gang has a place, as the releases go, and what it takes there. Nodes that
-// are named are taken first. nil: at none. The model is as before. When it gives the room back is for the caller to say, who
-// knows whether it starts then or was promised to start before.
+// foresee finds the first time at which the gang has a place, as the releases go, and what it takes
+// there. Nodes that are named are taken first. nil: at none. The model is as before. When it gives
+// the room back is for the caller to say, who knows whether it starts then or was promised to start
+// before.
 //
-// When the time is found, the model is put into that future: what ends by then is gone, what is reserved for others then is
-// taken, their queues are charged. The gang is placed there, and what it then takes, of nodes and of queues, is the
-// reservation.
+// When the time is found, the model is put into that future: what ends by then is gone, what is
+// reserved for others then is taken, their queues are charged. The gang is placed there, and what
+// it then takes, of nodes and of queues, is the reservation. So a reservation is made of the same
+// rules as a start, and there is no second model of what a gang needs.
+//
+// It is also how a forecast is made, for each workload in line.
 func (c *Calendar) foresee(g *cluster.Gang, t cluster.Turn, releases []release, first []*cluster.Node) *Reservation {
 	m, trying := c.m.Mark(), c.m.Trying
 	c.m.Trying = true // nobody looks at running workloads before it is rolled back
@@ -275,6 +304,7 @@ func (c *Calendar) foresee(g *cluster.Gang, t cluster.Turn, releases []release, 
 	w := c.stay(g, at)
 	c.keepOff(w)
 	c.charge(w, 1)
+	// Deferred calls run last first: the charges of others are taken back before the model is.
 	defer c.charge(w, -1)
 	// The model is in the future now. What the gang is given from here on is what has to be kept for it.
 	places := c.m.Mark()
@@ -308,6 +338,7 @@ func (c *Calendar) foresee(g *cluster.Gang, t cluster.Turn, releases []release, 
 		}
 	}
 	if c.m.HasRules() {
+		// With rules between pods it matters who will be there, and not only how much.
 		r.pods = make(map[*cluster.Node][]*cluster.Pod)
 		for _, p := range pods {
 			r.pods[p.Host] = append(r.pods[p.Host], p)
@@ -330,7 +361,8 @@ func (c *Calendar) wakeAtFirst(releases []release) {
 	}
 }
 
-// usedOf is what the queues that the gang is charged to use, the lowest first.
+// usedOf is what the queues that the gang is charged to use now, the lowest first: copies, in the
+// order in which headroomOf walks up.
 func (c *Calendar) usedOf(g *cluster.Gang) []quantity.Vector {
 	var out []quantity.Vector
 	for q := c.m.Queues[g.Queue()]; q != nil; q = q.Parent {
@@ -339,7 +371,12 @@ func (c *Calendar) usedOf(g *cluster.Gang) []quantity.Vector {
 	return out
 }
 
-// headroomOf works out, with the gang placed when it starts, by how much its queues may use more than they did.
+// headroomOf works out, with the gang placed when it starts, by how much its queues may use more
+// than they did. One entry for each limit of each queue from the gang's own up.
+//
+// For example, a queue has a limit of 16 GPUs and uses 12. When the gang starts 8 of these will
+// have ended, and it takes 10: 14 are used then, and 2 are left. So until then the queue may use 12
+// + 2 = 14: what starts now and stays longer than that may take 2 more GPUs.
 func (c *Calendar) headroomOf(g *cluster.Gang, used []quantity.Vector) []headroom {
 	var out []headroom
 	i := 0

@@ -24,7 +24,9 @@ import (
 //   - with it, the queues of the promised gang stay within their limits at that start (headroom), and
 //   - no required anti-affinity, of either, keeps them apart (keptApart).
 
-// Reservation is room that is kept from a time on: for a gang that was promised it, or by a booking.
+// Reservation is room that is kept from a time on: for a gang that was promised it, or by a
+// booking. It is of one cycle, and is made anew from promises and bookings in the next. It is not
+// changed once it is kept, but for its headroom.
 type Reservation struct {
 	gang       *cluster.Gang // nil: it is a booking
 	name       string
@@ -40,14 +42,15 @@ type Reservation struct {
 	queue      string // of a booking: whose work may be there
 }
 
-// headroom is the most that a queue may use now for the promised gang to be within its limit when it starts.
+// headroom is the most that a queue may use now for the promised gang to be within its limit when
+// it starts. settleHeadroom raises it by what starts meanwhile and is over in time.
 type headroom struct {
 	queue *cluster.Queue
 	dim   int
 	most  int64
 }
 
-// charge is what a queue is charged.
+// charge is what a queue is charged, of a resource by its number, in units of the resource.
 type charge struct {
 	queue  *cluster.Queue
 	dim    int
@@ -57,11 +60,13 @@ type charge struct {
 // Covers says whether the node is one of the reservation's.
 func (r *Reservation) Covers(n *cluster.Node) bool { _, ok := r.needs[n]; return ok }
 
-// holdsAt says whether the reservation has the room at the time.
+// holdsAt says whether the reservation has the room at the time: from its start on, and at its end
+// no longer.
 func (r *Reservation) holdsAt(at time.Time) bool {
 	return !r.start.After(at) && (r.end.IsZero() || r.end.After(at))
 }
 
+// gate is what keeps others from the room, as a reason to wait. It names whom the room is for.
 func (r *Reservation) gate() why.Gate {
 	if r.gang == nil {
 		return why.Gate{Cause: why.KeptByBooking, Object: r.name, Certificate: -1}
@@ -69,7 +74,9 @@ func (r *Reservation) gate() why.Gate {
 	return why.Gate{Cause: why.KeptForPromise, Object: r.name, Certificate: -1}
 }
 
-// stay is a gang on places that it looks for, and when it would be there.
+// stay is a gang on places that it looks for, and when it would be there. It is the question of the
+// backfill test. The same gang can have several stays: if it starts now, when victims are gone, or
+// in a future.
 type stay struct {
 	gang        *cluster.Gang
 	from, until time.Time     // until: zero: nobody knows
@@ -77,9 +84,9 @@ type stay struct {
 	soft        bool          // all of it can be evicted when the place is needed
 }
 
-// stay is the gang if it started at the time.
-// Nobody knows the end of work that names no run time and has no history. Such a stay is never over, so that it may start only
-// where it leaves the promised room alone from the first moment on.
+// stay is the gang if it started at the time. Nobody knows the end of work that names no run time
+// and has no history. Such a stay is never over, so that it may start only where it leaves the
+// promised room alone from the first moment on.
 func (c *Calendar) stay(g *cluster.Gang, from time.Time) stay {
 	w := stay{gang: g, from: from, soft: !slices.ContainsFunc(g.All(), (*cluster.Pod).Firm)}
 	if d := c.runTime(g.Terms(), c.by); d > 0 {
@@ -88,8 +95,9 @@ func (c *Calendar) stay(g *cluster.Gang, from time.Time) stay {
 	return w
 }
 
-// Stay is how long the gang stays once it starts: longest where nobody knows, and where nothing is reserved that it could be in
-// the way of.
+// Stay is how long the gang stays once it starts: longest where nobody knows, and where nothing is
+// reserved that it could be in the way of. Whoever stays longer must leave at least as much, which
+// is what answers are shared by.
 func (c *Calendar) Stay(g *cluster.Gang) time.Duration {
 	if len(c.reservations) > 0 {
 		if d := c.runTime(g.Terms(), c.by); d > 0 {
@@ -109,10 +117,11 @@ func (c *Calendar) stayOn(g *cluster.Gang, nodes []*cluster.Node) stay {
 	return w
 }
 
-// over says whether the stay has left by the time.
+// over says whether the stay has left by the time. One that ends at the very moment at which a
+// promise starts is over.
 func (w stay) over(by time.Time) bool { return !w.until.IsZero() && !w.until.After(by) }
 
-// reserve lets the room be kept for the rest of the cycle.
+// reserve lets the room be kept for the rest of the cycle. It costs the nodes of the reservation.
 func (c *Calendar) reserve(r *Reservation) {
 	c.reservations = append(c.reservations, r)
 	if c.reserved == nil {
@@ -124,7 +133,8 @@ func (c *Calendar) reserve(r *Reservation) {
 	}
 }
 
-// unreserve forgets all that is kept but the first few.
+// unreserve forgets all that is kept but the first few, in the order in which they were made. Only
+// a forecast does so, between workloads.
 func (c *Calendar) unreserve(first int) {
 	for _, r := range c.reservations[first:] {
 		for n := range r.needs {
@@ -137,12 +147,21 @@ func (c *Calendar) unreserve(first int) {
 	c.reservations = c.reservations[:first]
 }
 
-// keptOn is how much of what is free on the node the stay must leave, and for whom; whole says that it may not be there at
-// all.
+// keptOn is how much of what is free on the node the stay must leave, and for whom; whole says that
+// it may not be there at all.
 //
-// What promised gangs need grows and shrinks with time: one starts, another ends, running work makes room. It can only
-// grow at a start. So it is enough to look at the starts that fall into the stay, and at the stay's own beginning for those
-// that have started by then; of each resource the most counts.
+// What promised gangs need grows and shrinks with time: one starts, another ends, running work
+// makes room. It can only grow at a start. So it is enough to look at the starts that fall into the
+// stay, and at the stay's own beginning for those that have started by then; of each resource the
+// most counts.
+//
+// For example, a node has 8 GPUs, of which 4 are free and 4 are in use until 15:00. Gang a is
+// promised 6 of them at 16:00, until 18:00, and gang b 2 at 17:00. A stay that ends by 16:00 must
+// leave nothing. One that ends at 16:30 must leave what is owed at 16:00: 6, less the 4 that will
+// have ended, which is 2. One that ends later must also leave what is owed at 17:00: 6 + 2 - 4 = 4, which is all that is free, so that it
+// may take none.
+//
+// It costs, for each start that counts, a look at the reservations and the pods of the node.
 func (c *Calendar) keptOn(n *cluster.Node, w stay) (kept quantity.Vector, cards cardNeeds, by *Reservation, whole bool) {
 	for _, r := range c.reserved[n] {
 		if r.gang == w.gang || !r.end.IsZero() && !r.end.After(w.from) {
@@ -183,8 +202,9 @@ func (c *Calendar) keptOn(n *cluster.Node, w stay) (kept quantity.Vector, cards 
 	return kept, cards, by, false
 }
 
-// owed is what promised gangs other than g need on the node at the time, less what will have ended there: pods, and places
-// that are held for work which will have come and gone. Below zero, more ends than is needed.
+// owed is what promised gangs other than g need on the node at the time, less what will have ended
+// there: pods, and places that are held for work which will have come and gone. Below zero, more
+// ends than is needed. g nil leaves nobody out.
 func (c *Calendar) owed(n *cluster.Node, g *cluster.Gang, at time.Time) quantity.Vector {
 	var sum quantity.Vector
 	for _, r := range c.reserved[n] {
@@ -220,6 +240,7 @@ func (c *Calendar) owed(n *cluster.Node, g *cluster.Gang, at time.Time) quantity
 	return sum
 }
 
+// later is the later of two times.
 func later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
@@ -227,7 +248,11 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// Breaks lists, as gates, the first promise or booking that the pods of the gang, which have been placed, would be in the way of. It is the backfill test; no gate means that the pods may start.
+// Breaks lists, as gates, the first promise or booking that the pods of the gang, which have been
+// placed, would be in the way of. It is the backfill test; no gate means that the pods may start.
+//
+// It costs one comparison where nothing is reserved, and else a look at what is reserved on the
+// nodes of the pods. Where it says no, the plan is made again when another answer is possible.
 func (c *Calendar) Breaks(g *cluster.Gang, pods []*cluster.Pod) []why.Gate {
 	if len(c.reservations) == 0 {
 		return nil
@@ -260,7 +285,8 @@ func (c *Calendar) Breaks(g *cluster.Gang, pods []*cluster.Pod) []why.Gate {
 	return gates
 }
 
-// breaksOnNodes is Breaks for what is kept on nodes.
+// breaksOnNodes is Breaks for what is kept on nodes: resources, and parts of GPUs. Members that
+// share a node are each held to what is left by all of them, since all are placed.
 func (c *Calendar) breaksOnNodes(w stay, pods []*cluster.Pod) []why.Gate {
 	for _, p := range pods {
 		kept, cards, by, whole := c.keptOn(p.Host, w)
@@ -280,7 +306,9 @@ func (c *Calendar) breaksOnNodes(w stay, pods []*cluster.Pod) []why.Gate {
 	return nil
 }
 
-// overHeadroom is Breaks for queues' limits: what the pods add to a queue must leave the promised gang within it.
+// overHeadroom is Breaks for queues' limits: what the pods add to a queue must leave the promised
+// gang within it. It is for stays that last until the promise is due; those that are over by then
+// may use the whole limit until then.
 func (c *Calendar) overHeadroom(w stay, pods []*cluster.Pod) []why.Gate {
 	for _, r := range c.reservations {
 		for i := range r.headroom {
@@ -297,7 +325,8 @@ func (c *Calendar) overHeadroom(w stay, pods []*cluster.Pod) []why.Gate {
 	return nil
 }
 
-// keptApart is Breaks for rules between pods: of the pods and those of a promised gang none must be apart.
+// keptApart is Breaks for rules between pods: of the pods and those of a promised gang none must be
+// apart. Only required anti-affinity counts, in both directions.
 func (c *Calendar) keptApart(w stay, pods []*cluster.Pod) []why.Gate {
 	if !c.m.HasRules() {
 		return nil
@@ -327,12 +356,14 @@ func (r *Reservation) shuns(p *cluster.Pod) bool {
 	return false
 }
 
-// meets says whether the promised gang, which is another, is there at some time of the stay.
+// meets says whether the promised gang, which is another, is there at some time of the stay. A stay
+// that is over when the gang starts does not meet it, nor one that begins when the gang has left.
 func (c *Calendar) meets(r *Reservation, w stay) bool {
 	return r.gang != nil && r.gang != w.gang && !w.over(later(r.start, w.from)) && (r.end.IsZero() || r.end.After(w.from))
 }
 
-// part is what the pods, which are placed, take of the headroom.
+// part is what the pods, which are placed, take of the headroom: their charge to its queue, in its
+// resource.
 func (x *headroom) part(pods []*cluster.Pod) int64 {
 	var sum int64
 	for _, p := range pods {
@@ -350,7 +381,9 @@ func (x *headroom) part(pods []*cluster.Pod) int64 {
 	return sum
 }
 
-// settleHeadroom lets work that starts and is over in time not count against the headroom.
+// settleHeadroom lets work that starts and is over in time not count against the headroom: it uses
+// the queue now, and gives back what it uses before the promised gang needs it. The bound goes up
+// with the use, so that the difference, which is what others may take, stays.
 func (c *Calendar) settleHeadroom(g *cluster.Gang, pods []*cluster.Pod) {
 	for _, r := range c.reservations {
 		if len(r.headroom) == 0 || !c.stay(g, c.now).over(r.start) {
@@ -362,8 +395,12 @@ func (c *Calendar) settleHeadroom(g *cluster.Gang, pods []*cluster.Pod) {
 	}
 }
 
-// Beside looks for a place for the gang with all that is reserved for others, and that it may not use, taken, and says
-// whether place found one. A question, where the gang's is one that others ask too, is not asked again once there was none.
+// Beside looks for a place for the gang with all that is reserved for others, and that it may not
+// use, taken, and says whether place found one. A question, where the gang's is one that others ask
+// too, is not asked again once there was none.
+//
+// It is for gangs that Breaks has found in the way. What is reserved is put on the nodes as holds,
+// and then the gang is placed as if these were any other work. A hold keeps the most that the stay must leave at any moment, which is what keptOn says.
 func (c *Calendar) Beside(g *cluster.Gang, asks *index.Question, place func() bool) bool {
 	w := c.stayOn(g, nil)
 	// The memo is by question, and who asks the same question may stay for another time. So it is for those alone of whom nobody
@@ -393,10 +430,12 @@ func (c *Calendar) Beside(g *cluster.Gang, asks *index.Question, place func() bo
 	return false
 }
 
-// KeepOff lets what the gang must leave, if it starts now, be taken from the nodes until rolled back.
+// KeepOff lets what the gang must leave, if it starts now, be taken from the nodes until rolled
+// back.
 func (c *Calendar) KeepOff(g *cluster.Gang) { c.keepOff(c.stay(g, c.now)) }
 
-// keepOff lets what the stay must leave be taken from the nodes, until rolled back.
+// keepOff lets what the stay must leave be taken from the nodes, until rolled back. It returns the
+// holds that it has put there, in no order.
 func (c *Calendar) keepOff(w stay) []*cluster.Hold {
 	var out []*cluster.Hold
 	// Only nodes with reservations are touched, which are few, whatever the size of the cluster.
@@ -429,7 +468,8 @@ func (c *Calendar) keepOff(w stay) []*cluster.Hold {
 	return out
 }
 
-// chargesOf adds up what the pods, which are placed, are charged, by queue.
+// chargesOf adds up what the pods, which are placed, are charged, by queue: each queue from the
+// payer up, in the order in which they are first met.
 func chargesOf(pods []*cluster.Pod) []charge {
 	var out []charge
 	for _, p := range pods {
@@ -447,8 +487,9 @@ func chargesOf(pods []*cluster.Pod) []charge {
 	return out
 }
 
-// charge lets queues be charged, or no longer, for the promised gangs that are there at any time of the stay, and what they
-// take count as taken. The accounts are the model's own, and not in its journal: who charges takes the same off again.
+// charge lets queues be charged, or no longer, for the promised gangs that are there at any time of
+// the stay, and what they take count as taken; times is 1 or -1. The accounts are the model's own,
+// and not in its journal: who charges takes the same off again, before any reservation is added.
 func (c *Calendar) charge(w stay, times int64) {
 	for _, r := range c.reservations {
 		if r.gang == w.gang || w.over(r.start) || !r.end.IsZero() && !r.end.After(w.from) {
@@ -462,7 +503,8 @@ func (c *Calendar) charge(w stay, times int64) {
 	}
 }
 
-// takeAll lets what the promised gang needs on nodes count as taken.
+// takeAll lets what the promised gang needs on nodes count as taken, times over. A booking takes
+// nothing that is counted.
 func (c *Calendar) takeAll(r *Reservation, times int64) {
 	if r.gang == nil {
 		return
@@ -480,6 +522,9 @@ func (c *Calendar) takeAll(r *Reservation, times int64) {
 // before if it starts now.
 func (c *Calendar) WakeWhenLate(g *cluster.Gang) { c.wakeWhenLate(c.stay(g, c.now)) }
 
+// wakeWhenLate is WakeWhenLate for a stay. For example, a stay of 2 hours is over before a promise
+// at 18:00 if it begins by 16:00. With victims that take 5 minutes to leave, the plan is made again
+// just after 15:55.
 func (c *Calendar) wakeWhenLate(w stay) {
 	for _, r := range c.reservations {
 		if r.gang != w.gang && w.over(r.start) {
@@ -488,9 +533,11 @@ func (c *Calendar) wakeWhenLate(w stay) {
 	}
 }
 
-// wakeAsItMoves wakes when the stay, which others have to be evicted for, would begin after one more end of what it is in the
-// way of: of a promised gang or a booking, or of what runs where a promised gang will be. Without a notice these ends are
-// yet to come, and others wake for them.
+// wakeAsItMoves wakes when the stay, which others have to be evicted for, would begin after one
+// more end of what it is in the way of: of a promised gang or a booking, or of what runs where a
+// promised gang will be. Such a stay begins later with every moment that passes, and so an end that
+// is after its beginning now is before it soon. Without a notice these ends are yet to come, and
+// others wake for them.
 func (c *Calendar) wakeAsItMoves(w stay) {
 	if w.notice == 0 {
 		return

@@ -25,14 +25,14 @@ func (m *Model) HasHeld(g *Gang) bool {
 	if len(m.Holds) == 0 {
 		return false
 	}
-	if slices.ContainsFunc(m.HoldsOf[g.Key], (*Hold).stands) {
+	if slices.ContainsFunc(m.HoldsOf[g.Key], (*Hold).Stands) {
 		return true
 	}
-	return g.Lone != nil && g.Lone.Owner != "" && g.Lone.Owner != g.Key && slices.ContainsFunc(m.HoldsOf[g.Lone.Owner], (*Hold).stands)
+	return g.Lone != nil && g.Lone.Owner != "" && g.Lone.Owner != g.Key && slices.ContainsFunc(m.HoldsOf[g.Lone.Owner], (*Hold).Stands)
 }
 
-// stands says whether the hold takes room of its node now.
-func (h *Hold) stands() bool { return h.On != nil }
+// Stands says whether the hold takes room of its node now.
+func (h *Hold) Stands() bool { return h.On != nil }
 
 // OwnHeld is what is held for the gang, and counts in the account of its queue already.
 func (m *Model) OwnHeld(g *Gang) quantity.Vector {

@@ -16,6 +16,7 @@ type presence struct {
 	Discouraging int
 	cards        map[int64]int     // GPUs that give parts, by their memory
 	largest      int64             // the most of it, 0 where none gives any
+	offering     int               // nodes that offer devices for claims
 	sliced       map[api.Slice]int // nodes that have such slices; of Config.GPU, whole ones too
 	kinds        []Slice           // the same, by resource; nil where all GPUs are whole
 	fresh        []string          // label keys that the first node has got, and that nobody has looked for yet
@@ -40,6 +41,9 @@ func (c *presence) count(n *api.Node, by int) {
 	}
 	if slices.ContainsFunc(n.Taints, func(t api.Taint) bool { return t.Effect == api.PreferNoSchedule }) {
 		c.Discouraging += by
+	}
+	if len(n.Offers) > 0 {
+		c.offering += by
 	}
 	c.countCards(n.Devices, by)
 	for _, model := range ModelsOf(n) {
@@ -77,6 +81,9 @@ func (m *Model) meetCards() {
 		m.Tree.Stale = true
 	}
 }
+
+// GivesParts says whether some node gives parts of GPUs, or devices for claims: what is free of them is no count of the node.
+func (m *Model) GivesParts() bool { return m.Presence.largest > 0 || m.Presence.offering > 0 }
 
 // meetLabels looks for the label keys that nodes have got: gangs that name one as a level have that level.
 func (m *Model) meetLabels() {

@@ -2,15 +2,30 @@ package device
 
 import "slices"
 
-// Choose appends the devices for one pod to dst, as ascending indices into devs, or returns nil when the
-// pod does not fit.
+// Choose appends the devices for one pod to dst, as ascending indices into devs, or returns nil when the pod does not
+// fit.
 //
-// All come from one island of what the pod requires; taking a pod's devices from an island that holds
-// them costs no other pod its place, so Choose succeeds as often as Fits promised. Within that, in this
-// order: the fewest cliques and then the fewest NUMA nodes where preferred; the fewest cliques anyway,
-// for links are free; the tightest of them; the fewest NUMA nodes; the tightest; the lowest indices. The
-// first wish is always met as well as it can be, and so are all of them when one island of each can hold
-// the pod; among several cliques, the number of NUMA nodes is a good one but not always the smallest.
+// The idea: a good set is made of whole islands and a part of one more, an island being devices that agree in clique,
+// in NUMA node, or in both. So Choose makes a few such sets, from each kind of island and with either attribute
+// first, and takes the cheapest (cost). For example, a node has two cliques of four GPUs, and one GPU of the first is
+// held:
+//
+//	clique a   0 1 2 -      clique b   4 5 6 7
+//	a pod of 2 GPUs gets 0 1: one clique, and the tighter of the two; a pod of 4 still finds all of b
+//	a pod of 4 GPUs gets 4 5 6 7
+//	a pod of 6 GPUs gets 4 5 6 7 and 0 1: the largest clique whole, then the rest from the tightest that holds it
+//
+// All devices come from one island of what the pod requires. To take a pod's devices from an island that holds them
+// costs no other pod its place: the room of the island falls by one pod and that of the others not at all. So Choose
+// succeeds as often as Fits promised.
+//
+// Within that, the order of preference is: the fewest cliques and then the fewest NUMA nodes where preferred; the
+// fewest cliques anyway, for links are free; the tightest of them; the fewest NUMA nodes; the tightest; the lowest
+// indices. The first wish is always met as well as it can be, and so are all of them when one island of each can hold
+// the pod. Among several cliques, the number of NUMA nodes is a good one but not always the smallest.
+//
+// For each island that is looked at, the free devices are compared pairwise a few times. Nothing is allocated for up
+// to sixteen free devices.
 func Choose(devs []Device, w Want, dst []int) []int {
 	if w.Count <= 0 {
 		if dst == nil {
@@ -26,6 +41,7 @@ func Choose(devs []Device, w Want, dst []int) []int {
 		}
 	}
 	switch {
+	// One device, or all that are free and nothing required: there is nothing to weigh.
 	case w.Count == 1 && len(c.free) > 0:
 		return append(dst, c.one())
 	case w.Count == len(c.free) && w.where(Require) == 0:
@@ -33,6 +49,8 @@ func Choose(devs []Device, w Want, dst []int) []int {
 	}
 	required := w.where(Require)
 	best := pick{at: chosen[:0]}
+	// Islands of less than what is required would break the requirement, so only those are looked at that divide at
+	// least by it.
 	for _, pool := range [...]by{0, byClique, byNUMA, byClique | byNUMA} {
 		if pool&required == required {
 			best = c.fromIslands(pool, best)
@@ -44,7 +62,8 @@ func Choose(devs []Device, w Want, dst []int) []int {
 	return append(dst, best.at...)
 }
 
-// one is Choose for a single device, which is what most pods ask for.
+// one is Choose for a single device, which is what most pods ask for: the device whose clique has fewest free
+// devices, then whose NUMA node has, then the first.
 func (c choice) one() int {
 	best, tightest := -1, [2]int{}
 	for _, i := range c.free {
@@ -73,7 +92,8 @@ type pick struct {
 	cost cost
 }
 
-// fromIslands improves on best with picks from within each island that can hold the pod.
+// fromIslands improves on best with picks from within each island that can hold the pod. An island is visited at its
+// first member, so each is visited once.
 func (c choice) fromIslands(pool by, best pick) pick {
 	var room, trial [few]int
 	for _, i := range c.free {
@@ -92,7 +112,7 @@ func (c choice) fromIslands(pool by, best pick) pick {
 	return best
 }
 
-// members appends to out those of from that are in the island of i.
+// members appends to out those of from that are in the island of i, in the order of from.
 func (c choice) members(from []int, i int, by by, out []int) []int {
 	for _, j := range from {
 		if together(c.devs, i, j, by) {
@@ -102,13 +122,15 @@ func (c choice) members(from []int, i int, by by, out []int) []int {
 	return out
 }
 
-// take appends to out the devices for the pod from pool, which has enough: from the fewest islands of
-// the first attribute, and within the last of these from the fewest of the second.
+// take appends to out the devices for the pod from pool, which has enough: from the fewest islands of the first
+// attribute, and within the last of these from the fewest of the second.
 func (c choice) take(pool []int, first, second by, out []int) []int {
 	var room, inner [few]int
 	left := append(room[:0], pool...)
+	// Whole islands of the first attribute go first, until one of those that are left holds the rest.
 	left, out = c.takeLargest(left, c.want.Count, first, out)
 	n := c.want.Count - len(out)
+	// That one is divided in the same way by the second attribute.
 	within := c.members(left, c.tightest(left, n, first), first, inner[:0])
 	within, out = c.takeLargest(within, n, second, out)
 	n = c.want.Count - len(out)
@@ -122,8 +144,9 @@ func (c choice) take(pool []int, first, second by, out []int) []int {
 	return out
 }
 
-// takeLargest moves whole islands, the largest first, from pool to out until one island that is left
-// holds the rest of n devices.
+// takeLargest moves whole islands, the largest first, from pool to out until one island that is left holds the rest
+// of n devices. To take the largest first makes the number of islands the smallest there is: no k islands hold more
+// than the k largest do. It ends because pool has n devices.
 func (c choice) takeLargest(pool []int, n int, by by, out []int) (left, taken []int) {
 	for c.tightest(pool, n, by) < 0 {
 		largest, size := -1, 0
@@ -139,7 +162,8 @@ func (c choice) takeLargest(pool []int, n int, by by, out []int) (left, taken []
 	return pool, out
 }
 
-// tightest finds a device of the smallest island in pool of at least n devices, or -1.
+// tightest finds a device of the smallest island in pool of at least n devices, or -1. Of equal ones it finds the
+// first.
 func (c choice) tightest(pool []int, n int, by by) int {
 	best, least := -1, 0
 	for _, i := range pool {
@@ -161,7 +185,8 @@ func (c choice) size(pool []int, i int, by by) int {
 	return n
 }
 
-// better is best, or trial where that costs less, or as much with lower indices. It sorts trial.
+// better is best, or trial where that costs less, or as much with lower indices. It sorts trial. best keeps its own
+// memory, so that trial can be used again.
 func (c choice) better(best pick, trial []int) pick {
 	slices.Sort(trial)
 	cost := c.price(trial)
@@ -172,8 +197,9 @@ func (c choice) better(best pick, trial []int) pick {
 	return pick{append(best.at[:0], trial...), cost}
 }
 
-// cost orders choices, the first difference deciding: preferred cliques, preferred NUMA nodes, cliques,
-// free devices in these, NUMA nodes, free devices in these.
+// cost orders choices, the first difference deciding: preferred cliques, preferred NUMA nodes, cliques, free devices
+// in these, NUMA nodes, free devices in these. Numbers of islands and of devices, the fewer the better; a wish that
+// the pod does not have counts 0 for all choices.
 type cost [6]int
 
 func (c choice) price(trial []int) cost {
@@ -189,7 +215,8 @@ func (c choice) price(trial []int) cost {
 	return p
 }
 
-// touched counts the islands that a choice draws from, and the free devices in them.
+// touched counts the islands that a choice draws from, and the free devices in them. An island counts at the first of
+// its devices.
 func (c choice) touched(trial []int, by by) (islands, free int) {
 	for k, i := range trial {
 		if c.size(trial[:k], i, by) == 0 {

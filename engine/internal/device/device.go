@@ -4,7 +4,7 @@
 // then for the devices of one pod at a time.
 package device
 
-// Device is one GPU of a node.
+// Device is one GPU of a node. Its position in a slice of devices is its index; callers keep that order.
 type Device struct {
 	Model  string
 	Clique string // GPUs of one clique reach each other over NVLink; "": none
@@ -33,7 +33,10 @@ type Want struct {
 // Unbounded is how many pods fit that ask for no device.
 const Unbounded = 1<<31 - 1
 
-// Fits counts the pods of this want that the free devices hold at once.
+// Fits counts the pods of this want that the free devices hold at once. Each pod lies within one island of what it
+// requires, so an island of 7 devices holds three pods of 2, whatever is free elsewhere; without a requirement all
+// devices are one island. Wishes that are only preferred do not count. It costs a comparison of each device with the
+// islands found so far.
 func Fits(devs []Device, w Want) int {
 	if w.Count <= 0 {
 		return Unbounded
@@ -60,7 +63,8 @@ func countFree(devs []Device, w *Want) int {
 	return n
 }
 
-// island is a set of devices that are alike.
+// island is a set of devices that are alike in all of a set of attributes, such as the free GPUs of one clique on one
+// NUMA node.
 type island struct {
 	first int32 // the index of one of them
 	free  int32 // how many the pod could have, one at least

@@ -1,8 +1,9 @@
 package device
 
-// Each visits the ways to give one pod its devices, as ascending indices, until visit says to stop. Devices
-// that are alike in model, clique and NUMA node are the same to it: of such ways it visits one. The slice
-// is good until visit returns.
+// Each visits the ways to give one pod its devices, as ascending indices, until visit says to stop. Devices that are
+// alike in model, clique and NUMA node are the same to it: of such ways it visits one, with the first of the alike
+// devices. So a node with two cliques of four like GPUs has 3 ways to give two of them, and not 28: both of one
+// clique, both of the other, or one of each. The slice is good until visit returns.
 func Each(devs []Device, w Want, visit func([]int) bool) {
 	e := ways{devs: devs, want: w, visit: visit}
 	for i := range devs {
@@ -13,7 +14,8 @@ func Each(devs []Device, w Want, visit func([]int) bool) {
 	e.from(0)
 }
 
-// ways is the enumeration; taken is the way in the making.
+// ways is the enumeration. free is the indices of devices that the pod could have, ascending; taken is the way in the
+// making.
 type ways struct {
 	devs        []Device
 	want        Want
@@ -21,7 +23,8 @@ type ways struct {
 	visit       func([]int) bool
 }
 
-// from takes or leaves the i-th free device and goes on; it reports whether to.
+// from takes or leaves the i-th free device and goes on; it reports whether to. It ends early where too few devices
+// are left.
 func (e *ways) from(i int) bool {
 	if len(e.taken) == e.want.Count {
 		return e.visit(e.taken)
@@ -38,7 +41,7 @@ func (e *ways) from(i int) bool {
 			return false
 		}
 	}
-	// What was left once is left for good: taking a like device instead would be the same way again.
+	// What was left once is left for good: to take a like device instead would be the same way again.
 	for i++; i < len(e.free) && e.alike(d, e.free[i]); i++ {
 	}
 	return e.from(i)
@@ -50,6 +53,8 @@ func (e *ways) allowed(d int) bool {
 	return required == 0 || len(e.taken) == 0 || together(e.devs, e.taken[0], d, required)
 }
 
+// alike tells whether either device will do as well as the other. Devices without a clique are each alone in their
+// own, so no two of them are alike.
 func (e *ways) alike(a, b int) bool {
 	x, y := e.devs[a], e.devs[b]
 	return x.Model == y.Model && x.Clique == y.Clique && x.NUMA == y.NUMA && x.Clique != "" && x.Mark == y.Mark

@@ -2,33 +2,53 @@ package device
 
 import (
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/berth-dev/berth/engine/internal/api"
 )
 
-// Offers are the devices of one node that resource claims are met with, and who holds them. What is free follows from the
-// node as told and from how many pods hold each device; nothing else is kept.
+// Offers are the devices of one node that resource claims are met with, and who holds them. What is free follows from
+// the node as told and from how many pods hold each device; nothing else is kept.
 //
-// A device that several may have at once is held in shares. Each draws on the capacity of the device, and while there is one, the device
-// draws on the node's counters as any other. Capacity is kept as counters, after those of the node.
+// Devices can overlap. A GPU that can be divided is offered whole and in every partition that it can have, and each
+// draws on counters of the node, such as the memory slices of the card: what is held takes its draws out, and a
+// device is free only if its draws are left. For example, a card has 8 slices, the whole GPU draws 8, a half draws 4
+// and an eighth draws 1. With one half held 4 slices are left: another half or four eighths are free, the whole GPU
+// is not.
+//
+// A device that several may have at once is held in shares. Each draws on the capacity of the device, and while there
+// is one, the device draws on the node's counters as any other. Capacity is kept as counters, after those of the
+// node.
 type Offers struct {
-	told    []api.Offer
-	holders []int32   // by device: how many pods hold it whole
-	left    []int64   // by counter: what is left of it; negative by others' doing
-	draws   [][]drawn // by device
-	like    []int32   // by device: the first device that no claim can tell from it
-	at      map[string]int32
-	fails   bool // some device cannot be evaluated for some selection
+	// told is the devices as the node tells them. Devices are known by their position in it. It is shared by all
+	// copies and never changed.
+	told []api.Offer
+	// holders is, by device, how many pods hold it whole.
+	holders []int32
+	// left is, by counter, what is left of it; negative by others' doing.
+	left []int64
+	// draws is, by device, what it draws on which counter while it is in use.
+	draws [][]drawn
+	// like is, by device, the first device that no claim can tell from it. A device that draws on counters or is
+	// shared is like itself alone.
+	like []int32
+	// at finds a device by its id.
+	at map[string]int32
+	// fails says that some device cannot be evaluated for some selection.
+	fails bool
 
-	// Of nodes with devices that go together by groups; nil for others.
-	groups [][]setGroups // by device
-	sets   [][]int32     // by set of counters: the devices that draw on it
+	// groups is, by device, which groups it is of in each set of counters.
+	groups [][]setGroups
+	// sets is, by set of counters, the devices that draw on it.
+	sets [][]int32
 
-	// Of nodes with devices that are shared; nil for others.
-	sharers  []int32          // by device: how many shares of it are held
-	capacity []int32          // by device: the counter of its first capacity
-	named    map[string]int32 // by text of shares that have a name: how many pods hold them
+	// sharers is, by device, how many shares of it are held.
+	sharers []int32
+	// capacity is, by device, the counter of its first capacity.
+	capacity []int32
+	// named is, by text of a share that has a name, how many pods hold it.
+	named map[string]int32
 }
 
 // setGroups is which groups a device is of in a set of counters.
@@ -37,12 +57,14 @@ type setGroups struct {
 	groups []string
 }
 
+// drawn is an amount of one counter, by its position in left.
 type drawn struct {
 	counter int
 	amount  int64
 }
 
-// NewOffers returns the node's devices, held by nobody; nil where it offers none.
+// NewOffers returns the node's devices, held by nobody but those that the node itself tells as taken; nil where it
+// offers none. It costs the square of the devices where many are alike.
 func NewOffers(n *api.Node) *Offers {
 	if len(n.Offers) == 0 {
 		return nil
@@ -80,7 +102,7 @@ func NewOffers(n *api.Node) *Offers {
 	return o
 }
 
-// group enters which devices go together by groups.
+// group enters which devices go together by groups. Sets are numbered in the order in which devices name them.
 func (o *Offers) group() {
 	if !slices.ContainsFunc(o.told, func(d api.Offer) bool { return len(d.Groups) > 0 }) {
 		return
@@ -99,13 +121,15 @@ func (o *Offers) group() {
 	}
 }
 
-// goesWith says whether the device may draw on its sets of counters beside all others that are in use: with a group that is common to all of
-// them, or if none has any.
+// goesWith says whether the device may draw on its sets of counters beside all others that are in use: with a group
+// that is common to all of them, or if none has any. Devices of groups are the ways to divide a card that exclude
+// each other.
 func (o *Offers) goesWith(i int, inUse func(j int) bool) bool {
 	if o.groups == nil {
 		return true
 	}
 	for _, g := range o.groups[i] {
+		// common is the groups that the device and all others in use so far have in common.
 		common := g.groups
 		for _, j := range o.sets[g.set] {
 			if int(j) == i || !inUse(int(j)) {
@@ -122,7 +146,7 @@ func (o *Offers) goesWith(i int, inUse func(j int) bool) bool {
 	return true
 }
 
-// shared enters the capacity of a device that several may have.
+// shared enters the capacity of a device that several may have, as counters behind those that there are.
 func (o *Offers) shared(i int) {
 	if o.sharers == nil {
 		o.sharers, o.capacity, o.named = make([]int32, len(o.told)), make([]int32, len(o.told)), make(map[string]int32)
@@ -133,7 +157,8 @@ func (o *Offers) shared(i int) {
 	}
 }
 
-// Hold notes, or with by = -1 forgets, that a pod on the node holds the device, if it is one of these and of this node alone.
+// Hold notes, or with by = -1 forgets, that a pod on the node holds the device, if it is one of these and of this
+// node alone. Devices that are not told are passed over: a pod may hold what the node no longer offers.
 func (o *Offers) Hold(id string, by int32) {
 	if o == nil {
 		return
@@ -147,7 +172,7 @@ func (o *Offers) Hold(id string, by int32) {
 	}
 }
 
-// shareOf is the device that the text is a share of.
+// shareOf is the device that the text is a share of, and the share.
 func (o *Offers) shareOf(text string) (int, api.Share, bool) {
 	s, ok := api.ParseShare(text)
 	if !ok {
@@ -157,7 +182,8 @@ func (o *Offers) shareOf(text string) (int, api.Share, bool) {
 	return int(i), s, ok
 }
 
-// HoldFar notes, or with by < 0 forgets, that so many pods, on whichever nodes, hold the device, which several nodes reach.
+// HoldFar notes, or with by < 0 forgets, that so many pods, on whichever nodes, hold the device, which several nodes
+// reach. Each of these nodes has Offers of its own, and is told.
 func (o *Offers) HoldFar(id string, by int32) {
 	if i, ok := o.at[id]; ok {
 		if o.told[i].Reach != "" {
@@ -192,7 +218,9 @@ func (o *Offers) Has(id string) bool {
 	return ok
 }
 
-// Free says whether nobody holds any of the devices, and enough is left for all of them together. One that is listed twice is shared.
+// Free says whether nobody holds any of the devices, and enough is left for all of them together. One that is listed
+// twice is shared. The devices are taken on a copy, one after the other, and the counters are looked at in the end:
+// what was short before is no fault of these devices.
 func (o *Offers) Free(ids []string) bool {
 	if len(ids) == 0 {
 		return true
@@ -234,7 +262,7 @@ func (o *Offers) Free(ids []string) bool {
 // Copy is the same devices, whose holders can be changed by themselves.
 func (o *Offers) Copy() *Offers { return o.clone() }
 
-// clone is a copy of who holds what.
+// clone is a copy of who holds what. What the node told is shared.
 func (o *Offers) clone() *Offers {
 	c := *o
 	c.holders, c.left = slices.Clone(o.holders), slices.Clone(o.left)
@@ -252,8 +280,8 @@ func (o *Offers) take(i int, by int32) {
 	o.drawFor(i, was)
 }
 
-// share counts holders of a share. Several pods may hold one that has a name, and draw once. A share of a device that is not shared, or no
-// longer so, is the whole of it.
+// share counts holders of a share. Several pods may hold one that has a name, and draw once. A share of a device that
+// is not shared, or no longer so, is the whole of it.
 func (o *Offers) share(i int, text string, s api.Share, by int32) {
 	if !o.told[i].Shared {
 		o.take(i, by)
@@ -264,6 +292,7 @@ func (o *Offers) share(i int, text string, s api.Share, by int32) {
 		if o.named[text] += by; o.named[text] == 0 {
 			delete(o.named, text)
 		}
+		// Others hold the same share still, or did before: nothing is drawn.
 		if had == (o.named[text] > 0) {
 			return
 		}
@@ -288,7 +317,8 @@ func (o *Offers) capacityOf(i int, name string) int {
 	return -1
 }
 
-// drawFor has the device draw on counters, or give back, if that changed.
+// drawFor has the device draw on counters, or give back, if it came into use or went out of it. was is whether it was
+// in use.
 func (o *Offers) drawFor(i int, was bool) {
 	if is := o.used(i); is != was {
 		for _, d := range o.draws[i] {
@@ -318,7 +348,7 @@ func (o *Offers) Sharers(i int) int32 {
 // LeftOf is what is left of the capacity of the i-th device.
 func (o *Offers) LeftOf(i int, capacity string) int64 { return o.left[o.capacityOf(i, capacity)] }
 
-// Empty is the same devices, all free.
+// Empty is the same devices, all free, and all counters full.
 func (o *Offers) Empty() *Offers {
 	e := *o
 	e.holders, e.left = make([]int32, len(o.holders)), slices.Clone(o.left)
@@ -341,9 +371,12 @@ func (o *Offers) Empty() *Offers {
 	return &e
 }
 
-// Pods counts the pods with these claims that the node's devices hold at once, up to most: as many as Choose finds devices for,
-// one pod after the other. For claims without partitions and agreements that is the most there could be. With them it may be
-// less, but it is never 0 where one pod fits, unless the search was broken off.
+// Pods counts the pods with these claims that the node's devices hold at once, up to most: as many as Choose finds
+// devices for, one pod after the other. For claims without partitions and agreements that is the most there could be.
+// With them it may be less, but it is never 0 where one pod fits, unless the search was broken off.
+//
+// It costs a search for each pod, on a copy. One request for like devices, which is what most claims are, costs a
+// division.
 func (o *Offers) Pods(c *api.Claims, most int64) int64 {
 	if o == nil {
 		return 0
@@ -352,6 +385,12 @@ func (o *Offers) Pods(c *api.Claims, most int64) int64 {
 		if free, plain := o.plain(one.Selection); plain {
 			return min(most, free/int64(one.Count))
 		}
+	}
+	if most == 1 {
+		if _, ok := o.choose(c); ok {
+			return 1
+		}
+		return 0
 	}
 	trial := o.clone()
 	pods := int64(0)
@@ -374,7 +413,8 @@ func (o *Offers) Pods(c *api.Claims, most int64) int64 {
 	return pods
 }
 
-// plain counts the free devices of a selection, and says whether their number is all that matters.
+// plain counts the free devices of a selection, and says whether their number is all that matters: none of them draws
+// on counters, is shared, or fails.
 func (o *Offers) plain(selection string) (free int64, ok bool) {
 	if o.fails {
 		return 0, false
@@ -389,4 +429,45 @@ func (o *Offers) plain(selection string) (free int64, ok bool) {
 		free++
 	}
 	return free, true
+}
+
+// Pieces is for how many pods with these claims what is left on the node would be enough if it were in one piece, in thousandths: what is
+// left of the counters that devices which match draw on, each as a share of what there is of it. A device that draws on none counts
+// by itself.
+func (o *Offers) Pieces(c *api.Claims) int64 {
+	if o == nil {
+		return 0
+	}
+	all := o.Empty().left
+	share := func(counter int, amount int64) int64 { return amount * api.Whole / max(1, all[counter]) }
+	counted := make([]bool, len(o.left))
+	var left, need int64
+	for _, r := range c.Requests {
+		least := int64(math.MaxInt64)
+		for i := range o.told {
+			at := slices.IndexFunc(r.Options, func(opt api.DeviceOption) bool { return o.told[i].Matches(opt.Selection) })
+			if at < 0 {
+				continue
+			}
+			each := int64(0)
+			for _, d := range o.draws[i] {
+				each += share(d.counter, d.amount)
+				if !counted[d.counter] {
+					counted[d.counter] = true
+					left += share(d.counter, max(0, o.left[d.counter]))
+				}
+			}
+			if len(o.draws[i]) == 0 {
+				if each = api.Whole; !o.used(i) {
+					left += api.Whole
+				}
+			}
+			least = min(least, each*int64(max(1, r.Options[at].Count)))
+		}
+		if least == math.MaxInt64 {
+			return 0 // nothing matches
+		}
+		need += least
+	}
+	return left * api.Whole / max(1, need)
 }

@@ -419,3 +419,32 @@ func TestWhatStopsUpstream(t *testing.T) {
 		}
 	}
 }
+
+// What is left in pieces is counted wherever it is: a half on each of two cards would do for a whole one, and what others draw is gone.
+func TestPiecesAddUp(t *testing.T) {
+	n := &api.Node{
+		Name: "n", Offers: append(card("x"), card("y")...),
+		Counters: []api.Counter{{Name: "x", Amount: 80}, {Name: "y", Amount: 80}},
+	}
+	o := NewOffers(n)
+	pieces := func() [4]int64 {
+		return [4]int64{o.Pieces(one("whole", 1)), o.Pieces(one("half", 1)), o.Pieces(one("whole", 2)), o.Pieces(one("other", 1))}
+	}
+	var got [][4]int64
+	for _, id := range []string{"", "xa", "ya", "xb"} {
+		o.Hold(id, 1)
+		got = append(got, pieces())
+	}
+	want := [][4]int64{{2000, 4000, 1000, 0}, {1500, 3000, 750, 0}, {1000, 2000, 500, 0}, {500, 1000, 250, 0}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	plain := NewOffers(&api.Node{Name: "n", Offers: []api.Offer{{ID: "a", Selections: []string{"gpu"}}, {ID: "b", Selections: []string{"gpu"}}}})
+	plain.Hold("a", 1)
+	if got := plain.Pieces(one("gpu", 2)); got != 500 {
+		t.Errorf("one of two devices is free: %d", got)
+	}
+	if got := (*Offers)(nil).Pieces(one("gpu", 1)); got != 0 {
+		t.Errorf("no devices: %d", got)
+	}
+}

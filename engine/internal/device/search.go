@@ -7,8 +7,8 @@ import (
 	"github.com/berth-dev/berth/engine/internal/api"
 )
 
-// Choose appends to dst the devices that one pod with these claims gets and holds, by id, and shares as api.Share writes them; ok is whether
-// there are such.
+// Choose appends to dst the devices that one pod with these claims gets and holds, by id, and shares as api.Share
+// writes them; ok is whether there are such. Devices that the pod only looks on (Admin) are looked for and not held.
 func (o *Offers) Choose(c *api.Claims, dst []string) (ids []string, ok bool) {
 	if o == nil {
 		return dst, false
@@ -29,8 +29,9 @@ func (o *Offers) choose(c *api.Claims) (chosen []held, ok bool) {
 	return chosen, ok
 }
 
-// Rank is how far up in the lists of their requests the options are that a pod with these claims gets here: of each list 8 for the
-// first one, 7 for the second and so on, as upstream's scheduler counts (pkg/scheduler v1.37.1, dynamicresources.go, computeScore).
+// Rank is how far up in the lists of their requests the options are that a pod with these claims gets here: of each
+// list 8 for the first one, 7 for the second and so on, as upstream's scheduler counts (pkg/scheduler v1.37.1,
+// dynamicresources.go, computeScore).
 func (o *Offers) Rank(c *api.Claims) (rank int32) {
 	if o == nil {
 		return 0
@@ -50,8 +51,8 @@ func (o *Offers) Rank(c *api.Claims) (rank int32) {
 // longestList is how many options a request of Kubernetes may have.
 const longestList = 8
 
-// Ways lists the different choices of devices that one pod would hold, alike devices being one: up to most, and whether these are
-// all.
+// Ways lists the different choices of devices that one pod would hold, alike devices being one: up to most, and
+// whether these are all.
 func (o *Offers) Ways(c *api.Claims, most int) (ways [][]string, all bool) {
 	if o == nil {
 		return nil, true
@@ -70,12 +71,13 @@ func (o *Offers) Ways(c *api.Claims, most int) (ways [][]string, all bool) {
 	return ways, all
 }
 
-// held is a device that a pod gets, or a share of it for a selection.
+// held is a device that a pod gets, or a share of it for a selection. device is its position in Offers.told.
 type held struct {
 	device int
 	opt    *api.DeviceOption
 }
 
+// text is the id of the device, or what tells the share from others of it.
 func (o *Offers) text(h held) string {
 	d := &o.told[h.device]
 	if !d.Shared {
@@ -85,16 +87,30 @@ func (o *Offers) text(h held) string {
 	return s.String()
 }
 
-// search shows found every choice in turn until it says that it has enough. It returns whether it came to the end.
+// search shows found every choice in turn until found says that it has enough, and returns whether it came to the end
+// of them.
 //
-// Upstream's allocator tries devices in the order in which they are told, and gives the node up for good when it comes upon one for which a
-// selector fails, or when it wants all devices and one of them breaks a constraint (k8s.io/dynamic-resource-allocation v0.37.1,
-// allocateOne, selectorsMatch and allocateDevice). Where that can happen the search is made in that order first, and there is a choice here
-// only if there is one there.
+// The search is a plain backtracking one: request by request, option by option, device by device, and back where that
+// ends nowhere. For example, a pod claims one GPU and one network adapter of the same PCIe root:
+//
+//	gpu-0  root A     gpu-1  root B     nic-0  root B
+//	take gpu-0; no adapter has root A; put gpu-0 back
+//	take gpu-1; take nic-0: a choice
+//
+// It is exact unless it is broken off after mostSteps devices: the first choice in the order of order is returned,
+// and that there is none is proved by having tried all. Two things keep it short: of devices that no claim can tell
+// apart one is tried, and a request for which too few devices are left is given up at once. The order is a function
+// of the node as told and of who holds what, so that equal states give equal choices.
+//
+// Upstream's allocator tries devices in the order in which they are told. It gives the node up for good when it comes
+// upon a device for which a selector fails, or when it wants all devices and one of them breaks a constraint
+// (k8s.io/dynamic-resource-allocation v0.37.1, allocateOne, selectorsMatch and allocateDevice). Where that can
+// happen, the search is made in that order first, and there is a choice here only if there is one there.
 func (o *Offers) search(c *api.Claims, found func(holds []held) bool) (all bool) {
 	if o.mayStop(c) {
 		first := o.newSearch(c, func([]held) bool { return true })
 		first.asTold = true
+		// Upstream finds nothing. That is certain unless the search was broken off.
 		if first.evaluatesAll(); first.stopped || !first.request(0) {
 			return first.steps > 0
 		}
@@ -103,6 +119,7 @@ func (o *Offers) search(c *api.Claims, found func(holds []held) bool) (all bool)
 	return !s.request(0) && s.steps > 0
 }
 
+// newSearch makes a search in which nothing is taken.
 func (o *Offers) newSearch(c *api.Claims, found func(holds []held) bool) *search {
 	return &search{
 		Offers: o, claims: c, values: make([][]string, len(c.Match)), used: make([]uint32, len(o.told)), steps: mostSteps, found: found,
@@ -110,7 +127,8 @@ func (o *Offers) newSearch(c *api.Claims, found func(holds []held) bool) *search
 	}
 }
 
-// mayStop says whether upstream may give the node up for good.
+// mayStop says whether upstream may give the node up for good. Most nodes have no device that fails, and need one
+// search.
 func (o *Offers) mayStop(c *api.Claims) bool {
 	for r := range c.Requests {
 		for k := range c.Requests[r].Options {
@@ -124,24 +142,36 @@ func (o *Offers) mayStop(c *api.Claims) bool {
 }
 
 // mostSteps bounds the devices that are tried for one pod on one node. Requests that agree in an attribute and share
-// partitions can make the search exponential; one that is broken off counts as no room.
+// partitions can make the search exponential. One that is broken off counts as no room: that may keep a pod from a
+// node, and never gives away what is not there.
 const mostSteps = 4096
 
-// search looks for the devices of one pod: request by request, option by option, device by device, and back where that ends
-// nowhere. Of devices that no claim can tell apart it tries one.
+// search looks for the devices of one pod. What it takes is kept here, beside the Offers, which stay as they are: so
+// there is nothing to undo in the node when it ends. Whatever add does remove reverts, in the opposite order.
 type search struct {
 	*Offers
 	claims *api.Claims
-	used   []uint32   // by device that is not shared: the claims that have it, as bits
-	shares []int32    // by device: shares of it that were added; nil where no device is shared
-	spent  []int64    // by counter
-	values [][]string // by agreement: for each device that is under it so far its value, or what it has in common with those before it
-	of     [api.MaxClaims]int8
-	holds  []held
-	steps  int
-	found  func(holds []held) (enough bool)
+	// used is, by device that is not shared, the claims of the pod that have it, as bits.
+	used []uint32
+	// shares is, by device, the shares of it that were added; nil where no device is shared.
+	shares []int32
+	// spent is, by counter, what the devices draw that were added.
+	spent []int64
+	// values is, by agreement, a stack with an entry for each device that is under it so far: its value, or what it
+	// has in common with those before it.
+	values [][]string
+	// of is how many devices each claim has so far.
+	of [api.MaxClaims]int8
+	// holds is what the pod would hold, in the order in which it was added.
+	holds []held
+	// steps is how many more devices may be tried.
+	steps int
+	// found is shown each choice; it must copy what it keeps.
+	found func(holds []held) (enough bool)
 
-	asTold  bool // in the order of devices, and never to go on after what stops upstream
+	// asTold says that devices are tried in the order in which they are told, and that the search never goes on after
+	// what stops upstream; stopped says that it came upon that.
+	asTold  bool
 	stopped bool
 }
 
@@ -160,7 +190,9 @@ func (s *search) evaluatesAll() {
 // over says whether the search has to end without a result.
 func (s *search) over() bool { return s.steps <= 0 || s.stopped }
 
-// request meets the requests from this one on, and says whether enough was found.
+// request meets the requests from this one on, and says whether enough was found. A request takes the first of its
+// options with which the rest can be met; the other options are tried only if it says no. Where found never has
+// enough, as for Ways, all options are gone through.
 func (s *search) request(r int) bool {
 	if r == len(s.claims.Requests) {
 		return s.found(s.holds)
@@ -181,19 +213,25 @@ func (s *search) request(r int) bool {
 	return false
 }
 
-// some takes so many more devices out of the order, those after the one at from, and then the rest of the requests.
+// some takes so many more devices out of the order, those after the one at from, and then meets the rest of the
+// requests. Devices are taken by increasing position in the order, so that each set of them is tried once.
+//
+// Invariant: when some returns false, everything that it added has been removed.
 func (s *search) some(r int, opt *api.DeviceOption, count int, order []int, from int) bool {
 	if count == 0 {
 		return s.request(r + 1)
 	}
 	var failed [8]int32
 	fails := failed[:0]
+	// Fewer devices left than are wanted end the loop, but not where upstream would still evaluate a selector for the
+	// others.
 	for at := from + 1; s.asTold && at < len(order) || at+count <= len(order); at++ {
 		i := order[at]
 		if s.asTold && s.told[i].FailsFor(opt.Selection) && s.looksAt(r, opt, i) {
 			s.stopped = true
 			return false
 		}
+		// A device like one that led nowhere at this place leads nowhere either.
 		if slices.Contains(fails, s.alike(i)) || !s.add(r, opt, i) {
 			continue
 		}
@@ -211,7 +249,8 @@ func (s *search) some(r int, opt *api.DeviceOption, count int, order []int, from
 	return false
 }
 
-// looksAt says whether the device is one that a selector is evaluated for: nobody who keeps the request from it has it.
+// looksAt says whether the device is one that a selector is evaluated for: nobody has it who keeps the request from
+// it. A request that only looks on minds no holder but its own claim.
 func (s *search) looksAt(r int, opt *api.DeviceOption, i int) bool {
 	if opt.Admin {
 		return s.used[i]&s.bit(r) == 0
@@ -219,10 +258,11 @@ func (s *search) looksAt(r int, opt *api.DeviceOption, i int) bool {
 	return s.holders[i] == 0 && s.used[i] == 0
 }
 
-// bit stands for the claim of the request.
+// bit stands for the claim of the request in used.
 func (s *search) bit(r int) uint32 { return 1 << s.claims.Requests[r].Claim }
 
-// alike is the same number for devices of which any will do as well as the other. Who only looks on can have one that is held.
+// alike is the same number for devices of which any will do as well as the other. A request that only looks on can
+// have one that is held, which is not the same as a free one to the requests that come later.
 func (s *search) alike(i int) int32 {
 	if s.holders[i] > 0 {
 		return -1 - s.like[i]
@@ -230,7 +270,8 @@ func (s *search) alike(i int) int32 {
 	return s.like[i]
 }
 
-// all takes every device that matches, and then the rest of the requests.
+// all takes every device that matches, and then meets the rest of the requests. One that cannot be had makes the
+// option impossible, and so does having none.
 func (s *search) all(r int, opt *api.DeviceOption) bool {
 	var taken []int
 	ok := true
@@ -253,7 +294,7 @@ func (s *search) all(r int, opt *api.DeviceOption) bool {
 	return false
 }
 
-// add takes the device, if the option can have it.
+// add takes the device, if the option can have it, and says whether it did. Each call is a step.
 func (s *search) add(r int, opt *api.DeviceOption, i int) bool {
 	s.steps--
 	if s.steps <= 0 || !s.can(r, opt, i) || !s.agrees(opt, i) {
@@ -276,8 +317,9 @@ func (s *search) add(r int, opt *api.DeviceOption, i int) bool {
 	return true
 }
 
-// can says whether the option can have the device, agreements aside. Who only looks on takes nothing away in the end, and yet wants
-// counters and capacity to be there, as upstream has it.
+// can says whether the option can have the device, agreements aside: its claim may have one more device, nobody has
+// it who keeps the option from it, and its counters and capacity are there. A request that only looks on takes
+// nothing away in the end, and yet wants counters and capacity to be there, as upstream has it.
 func (s *search) can(r int, opt *api.DeviceOption, i int) bool {
 	if s.of[s.claims.Requests[r].Claim] >= api.MaxOfOneClaim || !s.looksAt(r, opt, i) {
 		return false
@@ -290,10 +332,13 @@ func (s *search) can(r int, opt *api.DeviceOption, i int) bool {
 			return false
 		}
 	}
+	// The device draws on the node's counters once, with the first share: whoever joins it need not afford them
+	// again.
 	return s.sharers[i] > 0 || s.shares != nil && s.shares[i] > 0 || s.afford(i)
 }
 
-// draw notes, or with by = -1 forgets, a share. The first of a device draws on its counters.
+// draw notes, or with by = -1 forgets, a share. The first share of a device draws on the counters of the node, as the
+// device would if it were held whole.
 func (s *search) draw(i int, draws []api.Draw, by int32) {
 	if s.shares == nil {
 		s.shares = make([]int32, len(s.told))
@@ -307,6 +352,7 @@ func (s *search) draw(i int, draws []api.Draw, by int32) {
 	}
 }
 
+// drawCounters notes, or with by = -1 forgets, what the device draws on the counters of the node.
 func (s *search) drawCounters(i int, by int32) {
 	for _, d := range s.draws[i] {
 		s.spent[d.counter] += int64(by) * d.amount
@@ -330,7 +376,8 @@ func (s *search) remove(r int, opt *api.DeviceOption, i int) {
 	}
 }
 
-// afford says whether the counters have what the device draws, and those that draw on them go with it.
+// afford says whether the counters have what the device draws, and whether the devices in use that draw on the same
+// sets go with it.
 func (s *search) afford(i int) bool {
 	if s.groups != nil && !s.goesWith(i, s.inUse) {
 		return false
@@ -358,7 +405,12 @@ func (s *search) agrees(opt *api.DeviceOption, i int) bool {
 	return true
 }
 
-// agreed is what the option's k-th agreement comes to with the device: what all have in common or, where they must differ, its own value.
+// agreed is what the option's k-th agreement comes to with the device: what all have in common or, where they must
+// differ, its own value. To keep the common part on a stack makes each test one comparison, however many devices
+// there are.
+//
+// For example, adapters list the PCIe roots that they are near, and all devices must have one in common. After a GPU
+// at root A the stack is [A]; an adapter near A and B is allowed and adds A; one near B alone is not.
 func (s *search) agreed(opt *api.DeviceOption, k, i int) (value string, ok bool) {
 	m := opt.Match[k]
 	v, has := s.told[i].Attributes[opt.Attribute(s.claims, k)]
@@ -377,8 +429,12 @@ func (s *search) agreed(opt *api.DeviceOption, k, i int) (value string, ok bool)
 	return api.CommonValues(have[len(have)-1], v)
 }
 
-// order lists the devices that the option could have, the ones first whose loss costs others least: those of this node alone, from the
-// smallest set of equal values that holds the option, off cards that are in use already and have least left, asked for by fewest selections.
+// order lists the devices that the option could have, those first whose loss costs others least: those of this node
+// alone, from the smallest set of equal values that holds the option, off cards that are in use already and have
+// least left, asked for by the fewest selections. Then they are in the order in which they are told.
+//
+// For example, two cards are offered in partitions, and one partition of card 0 is in use. A pod that asks for one
+// partition gets it of card 0, where less is left, so that card 1 stays whole for a pod that asks for all of a card.
 func (s *search) order(r int, opt *api.DeviceOption) []int {
 	if s.asTold {
 		var out []int
@@ -389,6 +445,8 @@ func (s *search) order(r int, opt *api.DeviceOption) []int {
 		}
 		return out
 	}
+	// i is the device; group the size of its set of equal values; far 1 if several nodes reach it; left what is left
+	// of its card; asked how many selections match it. The smaller the better.
 	type rank struct {
 		i, group, far, left, asked int
 	}
@@ -409,7 +467,8 @@ func (s *search) order(r int, opt *api.DeviceOption) []int {
 			size[s.told[e.i].Attributes[key]]++
 		}
 		for k := range list {
-			// Values of which there are too few come last: they can only be part of it where others were chosen before.
+			// Values of which there are too few come last: they can only be part of a choice where other devices were
+			// chosen before.
 			if n := size[s.told[list[k].i].Attributes[key]]; n >= opt.Count {
 				list[k].group = n
 			} else {
@@ -430,7 +489,8 @@ func (s *search) order(r int, opt *api.DeviceOption) []int {
 	return out
 }
 
-// leftOf is the most that is left of a counter that the device draws on, or of its capacity.
+// leftOf is the most that is left of a counter that the device draws on, or of its capacity: of a partition, what is
+// left of its card.
 func (s *search) leftOf(i int) (most int) {
 	for _, d := range s.draws[i] {
 		most = max(most, int(min(s.left[d.counter]-s.spent[d.counter], 1<<40)))

@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// Kind is what a request asks for, as far as packing goes: Cards cards of a node, Milli thousandths of each, and cores. Milli
-// is 1000 where Cards exceeds 1; both are 0 where no GPU is asked for.
+// Kind is what a request asks for, as far as packing goes: Cards cards of a node, Milli thousandths
+// of each, and cores. Milli is 1000 where Cards exceeds 1; both are 0 where no GPU is asked for.
+// Two requests that are equal in this are one kind.
 type Kind struct {
 	CPU    int64 // thousandths of a core
 	Cards  int
@@ -17,23 +18,29 @@ type Kind struct {
 // Shares reports whether the kind asks for a part of one card.
 func (k *Kind) Shares() bool { return k.Cards == 1 && k.Milli < whole }
 
-// milli is what the kind asks for of all cards, in thousandths.
+// milli is what the kind asks for of all cards, in thousandths of a card.
 func (k *Kind) milli() int64 { return int64(k.Cards) * int64(k.Milli) }
 
-// whole is a card, in thousandths.
+// whole is a card, in thousandths: the unit of Milli and of Room.Free.
 const whole = 1000
 
 // window is how many requests a Mix remembers before older ones count half: long enough that the rarest kinds which matter
 // (one request in a thousand) have been seen a few times.
 const window = 1 << 14
 
-// Mix counts the kinds of requests that have been seen.
+// Mix counts the kinds of requests that have been seen. Prices are made of proportions, so that
+// only these matter and not how many requests there were.
 type Mix struct {
-	supply []int64 // cards by model
-	kinds  []Kind  // in the order in which they were first seen
+	// supply is how many cards there are of each model, by the number of its bit in Kind.Models.
+	supply []int64
+	// kinds are in the order in which they were first seen, and counts are theirs.
+	kinds  []Kind
 	counts []int64
-	at     map[Kind]int
-	total  int64
+	// at is where a kind is in kinds; nil in a mix that was made of counts, to which nothing can be
+	// added.
+	at map[Kind]int
+	// total is the sum of counts.
+	total int64
 }
 
 // NewMix is an empty history of a cluster with so many cards of each model, by the number of the model's bit.
@@ -52,7 +59,9 @@ func MixOf(supply []int64, kinds []Kind, counts []int64) *Mix {
 	return m
 }
 
-// Add counts a request. A request asks for what a cluster could give at best; callers drop others.
+// Add counts a request. A request asks for what a cluster could give at best; callers drop others,
+// because all
+// GPUs would count as useless to a request that fits on no node.
 func (m *Mix) Add(k Kind) {
 	i, ok := m.at[k]
 	if !ok {
@@ -63,12 +72,16 @@ func (m *Mix) Add(k Kind) {
 	}
 	m.counts[i]++
 	m.total++
+	// About one window is left, and the next halving is a window of requests away.
 	if m.total >= 2*window {
 		m.halve()
 	}
 }
 
-// halve makes everything seen so far count half, and forgets kinds of which nothing is left.
+// halve makes everything seen so far count half, and forgets kinds of which nothing is left. After
+// each further window of requests the oldest count half as much again: a mix follows a cluster
+// whose work changes, and a kind that is
+// never seen again is forgotten after at most 16 halvings.
 func (m *Mix) halve() {
 	n := 0
 	m.total = 0
@@ -85,17 +98,21 @@ func (m *Mix) halve() {
 	m.kinds, m.counts = m.kinds[:n], m.counts[:n]
 }
 
-// typical is a kind with its weight in the mix.
+// typical is a kind with its weight in the mix, in requests.
 type typical struct {
 	Kind
 	weight int64
 }
 
-// most bounds how many kinds a node is weighed against.
+// most bounds how many kinds a node is weighed against, and with it the cost of looking at a node.
 const most = 32
 
-// typicals are the heaviest kinds that ask for GPUs, weighed by requests. They make up 19 of 20 requests for GPUs, or there are
-// as many as are weighed at most.
+// typicals are the heaviest kinds that ask for GPUs, weighed by requests. They make up 19 of 20
+// requests for GPUs, or there are as many as are weighed at most. total is the sum of the weights
+// of those returned.
+//
+// Kinds of one weight are put in an order by what they ask for, and not by when they were first
+// seen: the prices of two clusters that saw the same requests are then the same.
 func (m *Mix) typicals() (out []typical, total int64) {
 	for i, k := range m.kinds {
 		if k.Cards > 0 {

@@ -14,7 +14,11 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-// Question tells certificates of a plan apart: the same question of the same state has one.
+// Question tells certificates of a plan apart: the same question of the same state has one. It is
+// comparable, and used as the key of a map. Need is how many pods are to be placed, and Segment how
+// many of them must share a domain of SegmentLevel; 0: it has no segments. Levels are by number, or
+// cluster.AnyLevel or cluster.NodeLevel. Pinned is the name of the one domain that counts, because
+// members run there; "": all count.
 type Question struct {
 	Class               *Class
 	Need, Segment       int
@@ -24,7 +28,16 @@ type Question struct {
 	At                  uint64 // Model.Standing
 }
 
-// Certify counts, per domain and node class, how many pods fit and what keeps out the rest.
+// Certify counts, per domain and node class, how many pods fit and what keeps out the rest. It is
+// the proof of a no: each row says of so many nodes how many pods fit on them, the sums of the rows
+// are the sums of the domains, and no domain reaches what is needed. Whoever doubts it can add it
+// up, and internal/oracle does.
+//
+// For example, a gang of 4 pods with 8 GPUs each must share a rack. Rack r1 has 3 nodes of which
+// each holds one, and rack r2 has 9 nodes with 4 GPUs free on each: its row says 0 fit, 9 nodes are
+// short of GPUs, the best by 4. The largest sum is 3, and 3 is less than 4.
+//
+// Most of it (body) is shared by all questions about the class and level, whatever they need.
 func (x *Index) Certify(key Question) (why.Certificate, why.Cause) {
 	c := key.Class
 	cert := why.Certificate{
@@ -36,6 +49,7 @@ func (x *Index) Certify(key Question) (why.Certificate, why.Cause) {
 	cert.IfEvicted = b.mostEvicted(key.Pinned)
 	if key.Segment > 0 {
 		cert.SegmentLevel = cmp.Or(key.UnmetSegment, x.m.Topology.LevelName(key.SegmentLevel))
+		// The list is copied before segments are entered: the body keeps it for other questions.
 		cert.Domains = slices.Clone(cert.Domains)
 		x.countSegments(key, &cert)
 	}
@@ -46,6 +60,7 @@ func (x *Index) Certify(key Question) (why.Certificate, why.Cause) {
 	return cert, b.cause(c, &cert)
 }
 
+// requestOf is what a pod of the class asks for, by name, and of cards apart from that.
 func (x *Index) requestOf(c *Class) []api.Amount {
 	out := make(api.Resources, 0, len(c.Demands))
 	for _, d := range c.Demands {
@@ -97,6 +112,8 @@ func partSupply(p *api.Part, cards []device.Card, model string) (out []api.Amoun
 	return out
 }
 
+// countSegments enters in each domain how many whole segments it holds, which is what a gang with
+// segments is measured by. Nodes outside any domain of the level have none.
 func (x *Index) countSegments(key Question, cert *why.Certificate) {
 	parts := x.Parts(key.Class, Scope{}, key.Level)
 	for i := range cert.Domains {
@@ -109,7 +126,13 @@ func (x *Index) countSegments(key Question, cert *why.Certificate) {
 	}
 }
 
-// proofs is what certificates of a class share.
+// proofs is what certificates of a class share. Everything in it can be dropped and made anew
+// (forgetProofs).
+//
+// Node kinds that the class cannot tell apart are one kindProof, and certificates call these
+// classes by number: in the order of their keys, so that two certificates of one state agree word
+// by word. When a kind comes or goes the numbers change, and with them every row that was made
+// before.
 type proofs struct {
 	byGroup []*kindProof // by group of node kinds; nil: not met yet
 	bySign  map[sign]*kindProof
@@ -120,19 +143,21 @@ type proofs struct {
 	bodies  []*body      // one for each level that was asked about
 }
 
-// position tells apart all states that nodes are ever in.
+// position tells apart all states that nodes are ever in. Two equal positions are one state, also
+// after a trial that was rolled back.
 type position struct {
 	room  uint64 // Room.Now
 	shape uint64 // of the topology, to which a level may come between
 }
 
-// add gives the kind its number.
+// add gives the kind its number, at the place where its key belongs. Those after it get the next.
 func (p *proofs) add(at int, k *kindProof) {
 	p.numbers = slices.Insert(p.numbers, at, k)
 	p.renumber()
 }
 
-// keep drops the kinds that are not present any more.
+// keep drops the kinds that are not present any more. What groups and signs say of kinds that stay
+// is still true, and the index by sign is made anew.
 func (p *proofs) keep(present []bool) {
 	kept := make([]*kindProof, 0, len(p.numbers))
 	for i, k := range p.numbers {
@@ -149,6 +174,7 @@ func (p *proofs) keep(present []bool) {
 	p.renumber()
 }
 
+// renumber gives the kinds their numbers again, and lets all rows be made anew.
 func (p *proofs) renumber() {
 	p.epoch++
 	for i, k := range p.numbers {
@@ -156,7 +182,8 @@ func (p *proofs) renumber() {
 	}
 }
 
-// kindProof is how node kinds that the class cannot tell apart look to it.
+// kindProof is how node kinds that the class cannot tell apart look to it: what certificates say of
+// them, and which clauses exclude them.
 type kindProof struct {
 	number   int
 	key      string
@@ -167,7 +194,8 @@ type kindProof struct {
 	removed  [][]why.Clause // by number of nodes: the same; nil: not made yet
 }
 
-// removes are the clauses, of so many nodes.
+// removes are the clauses, of so many nodes. Each list is made once for each number of nodes, and
+// never written to: thousands of rows of a large cluster share a few lists.
 func (k *kindProof) removes(nodes int) []why.Clause {
 	if len(k.clauses) == 0 {
 		return nil
@@ -190,7 +218,8 @@ func (k *kindProof) removes(nodes int) []why.Clause {
 	return k.removed[nodes]
 }
 
-// kindProof returns how the node's kind looks to the class.
+// kindProof returns how the node's kind looks to the class. It costs a lookup by the group of the
+// kind where one was found before.
 func (x *Index) kindProof(c *Class, n *cluster.Node) *kindProof {
 	p := &c.proofs
 	id := x.group(c.look.groups, x.Kind(n)).id
@@ -203,8 +232,9 @@ func (x *Index) kindProof(c *Class, n *cluster.Node) *kindProof {
 	return p.byGroup[id]
 }
 
-// sign is what kinds look like to a class that asks about so many labels that these are not told: kinds of one sign look
-// the same. It is made without any text, for there may be as many kinds as nodes.
+// sign is what kinds look like to a class that asks about so many labels that these are not told:
+// kinds of one sign look the same. It is made without any text, for there may be as many kinds as
+// nodes.
 type sign struct {
 	profile  int32
 	hasModel bool
@@ -213,6 +243,8 @@ type sign struct {
 	affinity bool
 }
 
+// findKindProof finds the proof of a kind that was not met before: one of the same sign, or a new
+// one.
 func (x *Index) findKindProof(c *Class, n *cluster.Node) *kindProof {
 	if len(c.Shape.Keys) <= mostTold {
 		return x.newKindProof(c, n)
@@ -235,6 +267,9 @@ func (x *Index) findKindProof(c *Class, n *cluster.Node) *kindProof {
 	return k
 }
 
+// newKindProof makes the proof of the node's kind, or finds one with the same key. The key is all
+// that a certificate says of the kind in text, so that two proofs with one key would be two rows
+// that read alike.
 func (x *Index) newKindProof(c *Class, n *cluster.Node) *kindProof {
 	p := &c.proofs
 	k := &kindProof{}
@@ -262,6 +297,8 @@ func (x *Index) newKindProof(c *Class, n *cluster.Node) *kindProof {
 	return k
 }
 
+// describeKind is what a certificate says of nodes of the kind, the example being n. What is free
+// on n does not enter into it.
 func (x *Index) describeKind(c *Class, n *cluster.Node, told []string) why.Class {
 	k := x.Kind(n)
 	alloc := k.alloc
@@ -271,7 +308,9 @@ func (x *Index) describeKind(c *Class, n *cluster.Node, told []string) why.Class
 	return why.Class{Labels: told, Taints: k.taintTexts, Cordoned: k.cordoned, Allocatable: alloc, Models: k.Models, PerEmpty: x.perEmpty(c, n)}
 }
 
-// perEmpty is how many pods of the class an empty node like this one holds.
+// perEmpty is how many pods of the class an empty node like this one holds: the least of what its
+// resources, its devices, its claims and its ports allow. 0 on all nodes means that no end of work
+// ever helps.
 func (x *Index) perEmpty(c *Class, n *cluster.Node) int64 {
 	k := Quotient(x.Kind(n).size, c.Demands)
 	if c.Shape.HasGPU && k > 0 {
@@ -290,7 +329,7 @@ func (x *Index) perEmpty(c *Class, n *cluster.Node) int64 {
 		any.named = false
 		k = min(k, deviceRoom(&any, &empty))
 	}
-	if claims := c.claims(n); claims != nil && k > 0 {
+	if claims := c.ClaimsOn(n); claims != nil && k > 0 {
 		if n.Offers == nil {
 			return 0
 		}
@@ -306,7 +345,8 @@ func (x *Index) perEmpty(c *Class, n *cluster.Node) int64 {
 // by name; of those that node classes are told apart by, none where a pod asks about more.
 const mostTold = 8
 
-// clauses lists what about the class excludes the node whatever is free on it. is is what the node means to the class.
+// clauses lists what about the class excludes the node whatever is free on it. is is what the node
+// means to the class. They are the same for all nodes of a kind, but for those of kind personal.
 func (x *Index) clauses(c *Class, n *cluster.Node, is maskState) []why.Clause {
 	var out []why.Clause
 	add := func(kind why.ClauseKind, detail string) { out = append(out, why.Clause{Kind: kind, Detail: detail}) }
@@ -319,7 +359,7 @@ func (x *Index) clauses(c *Class, n *cluster.Node, is maskState) []why.Clause {
 	if c.Shape.Spec.Part != nil && n.Offers == nil && n.Cards == nil {
 		add(why.ByWholeOnly, "")
 	}
-	switch claims := c.claims(n); {
+	switch claims := c.ClaimsOn(n); {
 	case claims == nil && c.Shape.HasGPU && n.Offers != nil:
 		add(why.ByClaimsOnly, "")
 	case claims != nil && (n.Offers == nil || n.Offers.Empty().Pods(claims, 1) == 0):
@@ -328,7 +368,8 @@ func (x *Index) clauses(c *Class, n *cluster.Node, is maskState) []why.Clause {
 	return out
 }
 
-// excluding adds what of the node's labels, taints and cordon excludes it.
+// excluding adds what of the node's labels, taints and cordon excludes it. All reasons are listed
+// and not the first, because removing one alone would not help.
 func (x *Index) excluding(c *Class, n *cluster.Node, add func(why.ClauseKind, string)) {
 	spec, node, match, told := c.Shape.Spec, n.Spec, x.matcherOf(c.look), 0
 	for i := range match.selector {
@@ -348,7 +389,8 @@ func (x *Index) excluding(c *Class, n *cluster.Node, add func(why.ClauseKind, st
 	}
 }
 
-// localClauses lists what excludes this very node: its name, and what is on it.
+// localClauses lists what excludes this very node: its name, and what is on it. It is asked only
+// where it may add something (special).
 func (x *Index) localClauses(c *Class, n *cluster.Node) []why.Clause {
 	var out []why.Clause
 	add := func(kind why.ClauseKind, detail string) { out = append(out, why.Clause{Kind: kind, Detail: detail}) }
@@ -370,13 +412,16 @@ func (x *Index) localClauses(c *Class, n *cluster.Node) []why.Clause {
 	if len(n.Nominated) > 0 && Quotient(n.Free, c.Demands) > 0 && Quotient(n.LessNominated(c.Priority), c.Demands) == 0 {
 		add(why.ByNominated, "")
 	}
-	if claims := c.claims(n); claims != nil && n.Offers != nil && n.Offers.Pods(claims, 1) == 0 && n.Offers.Empty().Pods(claims, 1) > 0 {
+	if claims := c.ClaimsOn(n); claims != nil && n.Offers != nil && n.Offers.Pods(claims, 1) == 0 && n.Offers.Empty().Pods(claims, 1) > 0 {
 		add(why.ByHeld, claims.String())
 	}
 	return append(out, x.gpuClauses(c, n)...)
 }
 
-// gpuClauses lists what excludes the node although the count of its free GPUs would do.
+// gpuClauses lists what excludes the node although the count of its free GPUs would do. It asks the
+// same question again with one condition less, and names the condition without which there is room:
+// names of devices, parts that are given away, the model, and at last how the devices are
+// connected.
 func (x *Index) gpuClauses(c *Class, n *cluster.Node) []why.Clause {
 	if !c.Shape.HasGPU {
 		return nil
@@ -387,7 +432,7 @@ func (x *Index) gpuClauses(c *Class, n *cluster.Node) []why.Clause {
 			out = append(out, why.Clause{Kind: why.ByWholeNode, Detail: by})
 		}
 	}
-	if c.claims(n) != nil || n.Offers != nil {
+	if c.ClaimsOn(n) != nil || n.Offers != nil {
 		return out // claims say which devices, and have clauses of their own
 	}
 	if c.named && c.lacksNamed(n) {
@@ -429,8 +474,9 @@ func withoutParts(n *cluster.Node) *cluster.Node {
 	return out
 }
 
-// partShort is what the node's cards lack for the class at the moment, of those that could have it when empty; "": nothing. cards
-// lack different things it is the last of memory, compute and the number of pods: what the best of them lacks.
+// partShort is what the node's cards lack for the class at the moment, of those that could have it
+// when empty; "": nothing. If cards lack different things it is the last of memory, compute and the
+// number of pods: what the best of them lacks.
 func partShort(c *Class, n *cluster.Node) string {
 	part, best := c.Shape.Spec.Part, -1
 	if n.Cards == nil || deviceRoom(c, n) > 0 {
@@ -439,6 +485,7 @@ func partShort(c *Class, n *cluster.Node) string {
 	if n.UnknownDevices > 0 {
 		return why.UnknownCards
 	}
+	// The nearest to enough comes last.
 	order := []device.Short{device.Closed, device.Memory, device.Compute, device.Seats}
 	for i := range n.Cards {
 		empty := n.Cards[i].Empty()

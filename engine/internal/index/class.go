@@ -13,9 +13,18 @@ import (
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
-// Class is a class of pods: everything about them, and about their gang, that decides where they fit. For
-// each it is kept how many fit on each node, and their sum in each domain: built when the class is first
-// used, then followed by the numbers of their room.
+// Class is a class of pods: everything about them, and about their gang, that decides where they
+// fit. For each it is kept how many fit on each node, and their sum in each domain: built when the
+// class is first used, then followed by the numbers of their room.
+//
+// Invariants, after Sync: Cells has what measure says of each node; sum of a bucket is the sum of
+// its cells; Sums of a domain and Total are the sums of their buckets; tops of a bucket is the
+// score of its best node or, while it is stale, at least that. Check recounts all of them.
+//
+// For example, 5,120 nodes in racks of 32 are 160 buckets. A gang asks for 8 pods of one class in a
+// rack: Sums says which racks hold 8, without a look at any node. When it has been placed on 8 nodes
+// of one rack, that bucket has another number. The next question about another class finds one
+// bucket of which the number differs, and measures 8 nodes in it.
 type Class struct {
 	ClassKey
 	look      *look
@@ -49,6 +58,8 @@ type Class struct {
 	mostNear int64 // the weight of all its preferred terms of node affinity; 1: it has none
 }
 
+// ClassKey tells classes apart. Whatever else pods differ in, such as their names, decides nothing
+// about where they fit.
 type ClassKey struct {
 	Shape    *cluster.Shape
 	Priority int32
@@ -67,6 +78,7 @@ type mask struct {
 	taints int32 // of the kind, that discourage the pod
 }
 
+// maskState is what a node kind, or a node, means to a class, free room aside.
 type maskState uint8
 
 const (
@@ -82,7 +94,8 @@ type ownMask struct {
 	born uint64
 }
 
-// bucketFit is how the nodes of a bucket take a class.
+// bucketFit is how the nodes of a bucket take a class. With Cells, it is what a class costs in
+// memory: some 24 bytes a node.
 type bucketFit struct {
 	bucket  *cluster.Bucket
 	epoch   uint64
@@ -96,7 +109,7 @@ type bucketFit struct {
 	rows    *bucketRows // of certificates; nil: not made yet
 }
 
-// cell is how one node takes a class.
+// cell is how one node takes a class, as of the number of the node's room.
 type cell struct {
 	number uint64 // of the node's room when it was looked at
 	score  int64  // how good a place it is; only where fits > 0
@@ -106,12 +119,13 @@ type cell struct {
 	excluded bool
 }
 
-// classes keeps the classes used last.
+// classes keeps the classes used last. clock counts uses, and orders them.
 type classes struct {
 	byKey map[ClassKey]*Class
 	clock uint64
 }
 
+// forgetMasks lets all certificates be made anew, because node kinds have been.
 func (t *classes) forgetMasks() {
 	//archtest:any-order each class is by itself
 	for _, c := range t.byKey {
@@ -119,6 +133,7 @@ func (t *classes) forgetMasks() {
 	}
 }
 
+// forgetProofs drops what certificates of the class share, with the rows of all buckets.
 func (c *Class) forgetProofs() {
 	c.proofs = proofs{}
 	for i := range c.ByBucket {
@@ -126,7 +141,10 @@ func (c *Class) forgetProofs() {
 	}
 }
 
-// ClassOf returns the class, up to date.
+// ClassOf returns the class, up to date. A class that is not kept is made, which costs a look at
+// each node that has the GPUs it asks for; if there are too many, the quarter used longest ago goes
+// first, so that not every new class drops one. Whoever still holds a dropped class may use it, but
+// is told that it is dropped.
 func (x *Index) ClassOf(key ClassKey, refusals []*api.Refusal) *Class {
 	t := &x.classes
 	c := t.byKey[key]
@@ -150,8 +168,8 @@ func (x *Index) ClassOf(key ClassKey, refusals []*api.Refusal) *Class {
 	return c
 }
 
-// refuse takes note of the refusals, which name the nodes that they named before. What certificates tell of their reasons is
-// forgotten where these changed.
+// refuse takes note of the refusals, which name the nodes that they named before. What certificates
+// tell of their reasons is forgotten where these changed.
 func (c *Class) refuse(refusals []*api.Refusal) {
 	if !slices.EqualFunc(c.refusals, refusals, func(a, b *api.Refusal) bool { return a.Reason == b.Reason }) {
 		c.forgetProofs()
@@ -159,7 +177,7 @@ func (c *Class) refuse(refusals []*api.Refusal) {
 	c.refusals = refusals
 }
 
-// Use brings the class up to date.
+// Use brings the class up to date, and notes that it was used.
 func (x *Index) Use(c *Class) {
 	t := &x.classes
 	t.clock++
@@ -167,13 +185,15 @@ func (x *Index) Use(c *Class) {
 	x.Sync(c)
 }
 
-// drop forgets the quarter of the classes that was used longest ago.
+// drop forgets the quarter of the classes that was used longest ago. Which go depends on the
+// numbers of their last uses, which are all different, and not on the order of the map.
 func (t *classes) drop() {
 	used := make([]uint64, 0, len(t.byKey))
 	for _, c := range t.byKey {
 		used = append(used, c.used)
 	}
 	slices.Sort(used)
+	// Classes that were used since stay.
 	limit := used[len(used)/4]
 	for key, c := range t.byKey {
 		if c.used <= limit {
@@ -183,7 +203,8 @@ func (t *classes) drop() {
 	}
 }
 
-// look is what nodes mean to pods of a shape, as of Index.kindsMade.
+// look is what nodes mean to pods of a shape, as of Index.kindsMade. All classes of a shape share
+// it: they differ in priority, model and rules, and not in selectors and tolerations.
 type look struct {
 	shape   *cluster.Shape
 	groups  *groups
@@ -214,6 +235,7 @@ func (x *Index) lookOf(sh *cluster.Shape) *look {
 	return l
 }
 
+// newClass makes the class of the key. It has looked at no bucket yet.
 func (x *Index) newClass(key ClassKey, refusals []*api.Refusal) *Class {
 	sh := key.Shape
 	x.ask(sh.Keys)
@@ -243,6 +265,7 @@ func (x *Index) newClass(key ClassKey, refusals []*api.Refusal) *Class {
 	return c
 }
 
+// deviceWish is the wish in the terms of package device.
 func deviceWish(w api.Wish) device.Wish {
 	switch w {
 	case api.Prefer:
@@ -253,16 +276,28 @@ func deviceWish(w api.Wish) device.Wish {
 	return device.Any
 }
 
-// Sync brings the class up to date: it looks again at nodes whose room has another number than when it last looked.
+// Sync brings the class up to date: it looks again at nodes whose room has another number than when
+// it last looked. It costs one comparison where nothing changed; else one for each bucket that
+// changed since, if these are known, and for each bucket if not.
+//
+// The order of its steps matters. What the class prefers and which devices count far is decided
+// first, because measure uses it. Then the shape of the topology, which says which buckets there
+// are. Then rules between pods, because what a node admits depends on other nodes. Then buckets are
+// followed, and at last scores are stretched over what was found (weigh).
 func (x *Index) Sync(c *Class) {
 	if c.now == x.m.Room.Now && c.seen == x.m.Topology.Shape {
 		return
 	}
+	// Most classes are some steps behind: the buckets of these steps fit on the stack.
 	var buf [cluster.MostSteps]*cluster.Bucket
+	// Since lists the buckets that changed after that state, if so few steps back are remembered;
+	// else all are compared.
 	changed, known := x.m.Room.Since(c.now, buf[:0])
 	c.far, c.chained = x.m.Far(c.Shape.Spec.Claims)
 	x.recompare(c)
 	moved := x.rateImages(c)
+	// Counts by domain are of domains that may be gone: of a class under rules everything is
+	// counted anew.
 	if c.seen != x.m.Topology.Shape {
 		if c.rules != nil {
 			x.forgetBuckets(c)
@@ -290,7 +325,8 @@ func (x *Index) Sync(c *Class) {
 	c.now, c.met, c.respecs = x.m.Room.Now, x.m.Room.Moment, x.respecs
 }
 
-// forgetBuckets lets all buckets be looked at anew.
+// forgetBuckets lets all buckets be looked at anew. A class under rules counts pods by domain, so
+// that another topology is another count everywhere.
 func (x *Index) forgetBuckets(c *Class) {
 	for i := range c.ByBucket {
 		if f := &c.ByBucket[i]; f.bucket != nil {
@@ -303,14 +339,19 @@ func (x *Index) forgetBuckets(c *Class) {
 	}
 }
 
-// follow looks again at the nodes of a bucket whose room changed.
+// follow looks again at the nodes of a bucket whose room changed: at those of which the number
+// differs. A node that the class was found to be excluded from, by its spec, gets its new number
+// and is not measured.
 func (x *Index) follow(c *Class, f *bucketFit, b *cluster.Bucket) {
+	// Shared cells stay shared as long as no node of the bucket is for the class.
 	if f.shared {
 		if v := x.viewOf(b); x.closed(c, v) {
 			f.Cells, f.touched = v.shutCells(b), b.Touched
 			return
 		}
 	}
+	// same: no node was told another spec since the last sync, so that what the specs exclude still
+	// holds without a look at their kinds.
 	same := c.respecs == x.respecs
 	for i, number := range b.Numbers {
 		at := &f.Cells[i]
@@ -329,10 +370,13 @@ func (x *Index) follow(c *Class, f *bucketFit, b *cluster.Bucket) {
 	f.touched = b.Touched
 }
 
-// skips says whether no pod of the class fitted on the node when it was last looked at, and none does: the
-// node's kind excludes it.
+// skips says whether no pod of the class fitted on the node when it was last looked at, and none
+// does: the node's kind excludes it. It is a shortcut: a no means only that the node has to be
+// measured.
 func (x *Index) skips(c *Class, node int32) bool {
 	sh, k := c.look, &x.kindsOf[node]
+	// A kind that is younger than the last sync may have been another before, and masks of older
+	// kinds mean nothing.
 	if k.born > c.met || sh.matched != x.kindsMade {
 		return false
 	}
@@ -340,7 +384,8 @@ func (x *Index) skips(c *Class, node int32) bool {
 	return g.id < len(sh.masks) && sh.masks[g.id].State == Excluded
 }
 
-// reshape takes up buckets that came or changed, and drops those taken down.
+// reshape takes up buckets that came or changed, and drops those taken down. The cells of all new
+// buckets are one allocation.
 func (x *Index) reshape(c *Class) {
 	t := &x.m.Topology
 	c.seen = t.Shape
@@ -355,6 +400,8 @@ func (x *Index) reshape(c *Class) {
 			*f = bucketFit{}
 		}
 	}
+	// Buckets of which no node is for the class take no cells of their own. The others are counted
+	// first, to allocate once.
 	news := 0
 	for _, sh := range t.Buckets {
 		if c.ByBucket[sh.ID].bucket == nil && !x.shut(c, sh) {
@@ -370,8 +417,9 @@ func (x *Index) reshape(c *Class) {
 	}
 }
 
-// shut takes up a bucket of which no node is for the class, and says whether it is one. A class may use one pool of a thousand, and all
-// classes that cannot use a pool see the same of it: they share its cells.
+// shut takes up a bucket of which no node is for the class, and says whether it is one. A class may
+// use one pool of a thousand, and all classes that cannot use a pool see the same of it: they share
+// its cells.
 func (x *Index) shut(c *Class, sh *cluster.Bucket) bool {
 	v := x.viewOf(sh)
 	if c.rules != nil || !x.closed(c, v) {
@@ -401,11 +449,14 @@ func (c *Class) leave(f *bucketFit) {
 	}
 }
 
-// fitBucket looks at all nodes of a bucket, and keeps what it sees in the cells.
+// fitBucket looks at all nodes of a bucket, and keeps what it sees in the cells. Nodes with fewer
+// free GPUs than a pod asks for are not measured: one number of a short list says so, and on a full
+// cluster it is most of them.
 func (x *Index) fitBucket(c *Class, sh *cluster.Bucket, cells []cell) {
 	f := bucketFit{bucket: sh, epoch: sh.Epoch, touched: sh.Touched, Cells: cells, best: -1}
 	v := x.viewOf(sh)
 	gpus := v.freeOf(quantity.DimGPU)
+	// Wishes are kept only to be compared.
 	if c.compared != nil {
 		f.wishes = make([]wish, len(cells))
 	}
@@ -438,7 +489,8 @@ func (x *Index) closed(c *Class, v *view) bool {
 	return true
 }
 
-// add moves the sums of all domains of the bucket.
+// add moves the sums of all domains of the bucket by the difference. It costs one addition for each
+// level.
 func (c *Class) add(sh *cluster.Bucket, by int64) {
 	if by == 0 {
 		return
@@ -452,7 +504,12 @@ func (c *Class) add(sh *cluster.Bucket, by int64) {
 	}
 }
 
-// refit looks again at one node.
+// refit looks again at one node, and moves the sums by the difference.
+//
+// The best node of the bucket is kept as far as one comparison can tell. A node that gets better
+// than the best takes its place. A best node that gets worse leaves the question open: the bucket
+// is stale, its old score is an upper bound, and it is looked through only if a question comes for
+// which the bound is not too low (topOf).
 func (x *Index) refit(c *Class, n *cluster.Node) {
 	f := &c.ByBucket[n.Bucket.ID]
 	f.own()
@@ -490,7 +547,8 @@ func (x *Index) refit(c *Class, n *cluster.Node) {
 	c.tops[n.Bucket.ID] = f.top()
 }
 
-// compare notes what the class finds on the node, where had pods of it fitted and fits do now.
+// compare notes what the class finds on the node, where had pods of it fitted and fits do now. Only
+// nodes on which a pod fits are compared with.
 func (c *Class) compare(f *bucketFit, n *cluster.Node, i int, had, fits int32, w wish) {
 	if c.compared == nil {
 		return
@@ -508,7 +566,8 @@ func (c *Class) compare(f *bucketFit, n *cluster.Node, i int, had, fits int32, w
 	}
 }
 
-// topOf returns the score of the bucket's best node, noScore if none fits.
+// topOf returns the score of the bucket's best node, noScore if none fits. A stale bucket is looked
+// through here.
 func (c *Class) topOf(sh *cluster.Bucket) int64 {
 	if f := &c.ByBucket[sh.ID]; f.stale {
 		f.findBest()
@@ -518,8 +577,10 @@ func (c *Class) topOf(sh *cluster.Bucket) int64 {
 	return c.tops[sh.ID]
 }
 
+// noScore is below every score.
 const noScore = math.MinInt64
 
+// top is the score of the best node, noScore if there is none.
 func (f *bucketFit) top() int64 {
 	if f.best < 0 {
 		return noScore
@@ -527,6 +588,8 @@ func (f *bucketFit) top() int64 {
 	return f.Cells[f.best].score
 }
 
+// findBest looks for the best node among all cells, the first of equals: slots are in the order of
+// names.
 func (f *bucketFit) findBest() {
 	f.best = -1
 	top := int64(math.MinInt64)
@@ -537,7 +600,10 @@ func (f *bucketFit) findBest() {
 	}
 }
 
-// measure returns how many pods of the class fit on the node, how good a place it is, and what of its preferences it finds there.
+// measure returns how many pods of the class fit on the node, how good a place it is, and what of
+// its preferences it finds there. Rules that do not depend on what is free come first, since they
+// are a lookup by kind; then room; then rules between pods, which can only lower it. It is
+// the dearest step of the index, and everything else is there to call it seldom.
 func (x *Index) measure(c *Class, n *cluster.Node) (cell, wish) {
 	m := x.MaskOf(c, n)
 	if m.State == Excluded || c.Local && c.Excludes(n) {
@@ -558,7 +624,7 @@ func (x *Index) measure(c *Class, n *cluster.Node) (cell, wish) {
 	if c.images != nil {
 		w.images = c.locality(n)
 	}
-	if claims := c.claims(n); claims.Alternatives() {
+	if claims := c.ClaimsOn(n); claims.Alternatives() {
 		w.rank = n.Offers.Rank(claims)
 	}
 	return cell{Fits: int32(min(k, math.MaxInt32)), score: x.score(c, n, c.points(w))}, w
@@ -574,7 +640,8 @@ func (x *Index) MaskOf(c *Class, n *cluster.Node) mask {
 	return m
 }
 
-// maskOfKind returns what nodes of the kind mean to the class, or that it differs from node to node.
+// maskOfKind returns what nodes of the kind mean to the class, or that it differs from node to
+// node. It is worked out once for each group of kinds that pods of the shape cannot tell apart.
 func (x *Index) maskOfKind(c *Class, kind *kindOf) mask {
 	sh := c.look
 	match, id := x.matcherOf(sh), x.group(sh.groups, kind.kind).id
@@ -589,7 +656,8 @@ func (x *Index) maskOfKind(c *Class, kind *kindOf) mask {
 	return *m
 }
 
-// ownMask is what a node means to the class where that depends on its name.
+// ownMask is what a node means to the class where that depends on its name. It holds as long as the
+// node is of the kind that it was judged with.
 func (x *Index) ownMask(c *Class, n *cluster.Node, match *matcher) mask {
 	sh, born := c.look, x.kindsOf[n.Index].born
 	if int(n.Index) >= len(sh.own) {
@@ -613,8 +681,9 @@ func namesNodes(spec *api.Spec) bool {
 		slices.ContainsFunc(spec.Preferred, func(p api.Preference) bool { return len(p.Term.Fields) > 0 })
 }
 
-// judge applies every rule that does not depend on what is free. With own, it only says that the answer
-// differs from node to node.
+// judge applies every rule that does not depend on what is free. With own, it only says that the
+// answer differs from node to node. The cheapest rules come first; which one excludes the node
+// makes no difference here, and certificates list them all.
 func (c *Class) judge(k *kindOf, match *matcher, own bool) mask {
 	if own {
 		return mask{State: personal}
@@ -644,12 +713,14 @@ func Closed(node *api.Node, spec *api.Spec) bool {
 	return node.Cordoned && !toleratesCordon(spec) || len(fit.Untolerated(node.Taints, spec.Tolerations, nil)) > 0
 }
 
+// toleratesCordon says whether the spec tolerates the taint that a cordon stands for.
 func toleratesCordon(spec *api.Spec) bool {
 	taint := fit.Unschedulable()
 	return slices.ContainsFunc(spec.Tolerations, func(t api.Toleration) bool { return t.Tolerates(taint) })
 }
 
-// Excludes says whether the class may not be on this very node.
+// Excludes says whether the class may not be on this very node: by its name, its volumes, the names
+// of its devices, or because it was refused there.
 func (c *Class) Excludes(n *cluster.Node) bool {
 	spec := c.Shape.Spec
 	//mutate: filter-node-name

@@ -11,8 +11,16 @@ import (
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
-// Room returns how many pods of the class the free resources, devices and ports of the node hold at once.
+// Room returns how many pods of the class the free resources, devices and ports of the node hold at
+// once, as if no other pods came. It is the least of what each of them holds, since each pod takes
+// of all. The cheapest come first, and 0 ends it.
+//
+// For example, a node has 8 GPUs and 64 cores free, and a pod asks for 2 GPUs, NVLinked, and 24
+// cores: cores are for 2 pods and GPUs for 4. If only 3 pairs of the free GPUs are linked it is
+// still 2.
 func (x *Index) Room(c *Class, n *cluster.Node) int64 {
+	// Places of nominated pods of the same or a higher priority are not free for the class; those
+	// of lower ones are.
 	free := n.Free
 	//mutate: filter-nominated
 	if len(n.Nominated) > 0 {
@@ -22,7 +30,7 @@ func (x *Index) Room(c *Class, n *cluster.Node) int64 {
 	if k == 0 {
 		return 0
 	}
-	if claims := c.claims(n); claims != nil {
+	if claims := c.ClaimsOn(n); claims != nil {
 		//mutate: filter-claims
 		if k = min(k, n.Offers.Pods(claims, min(k, mostPods))); k == 0 {
 			return 0
@@ -38,6 +46,7 @@ func (x *Index) Room(c *Class, n *cluster.Node) int64 {
 			return 0
 		}
 	}
+	// Two pods of the class would ask for the same host port.
 	if len(c.Shape.Spec.Ports) > 0 {
 		//mutate: filter-host-port
 		if n.PortTaken(c.Shape.Spec.Ports, c.Priority) != "" {
@@ -49,9 +58,9 @@ func (x *Index) Room(c *Class, n *cluster.Node) int64 {
 	return k
 }
 
-// claims are what has to be met with devices of the node, nil for nothing: where it offers none, claims that stand for resources
-// are met by counting.
-func (c *Class) claims(n *cluster.Node) *api.Claims {
+// ClaimsOn are what has to be met with devices of the node, nil for nothing: where it offers none,
+// claims that stand for resources are met by counting.
+func (c *Class) ClaimsOn(n *cluster.Node) *api.Claims {
 	claims := c.Shape.Spec.Claims
 	//mutate: claims-counted
 	if claims != nil && claims.Counted && n.Offers == nil {
@@ -63,7 +72,9 @@ func (c *Class) claims(n *cluster.Node) *api.Claims {
 // mostPods is how many pods with claims are counted on a node, which is done one after the other. No node has room for more.
 const mostPods = 1024
 
-// Quotient is the smallest of free/amount over the demands, 0 where anything is short.
+// Quotient is the smallest of free/amount over the demands, rounded down, 0 where anything is
+// short: how many pods resources hold. Demands are the scarcest first, so that most nodes end at
+// the first. Amounts are above 0.
 func Quotient(free quantity.Vector, demands []quantity.Demand) int64 {
 	k := int64(math.MaxInt64)
 	for i, d := range demands {
@@ -80,10 +91,11 @@ func Quotient(free quantity.Vector, demands []quantity.Demand) int64 {
 	return k
 }
 
-// deviceRoom returns how many pods the node's devices hold, GPU counts aside. Where pods hold devices and do
-// not say which, any device may be theirs: it counts what is certain.
+// deviceRoom returns how many pods the node's devices hold, GPU counts aside. Where pods hold
+// devices and do not say which, any device may be theirs: it counts what is certain. A node whose
+// devices are not known holds any number, as far as they go.
 func deviceRoom(c *Class, n *cluster.Node) int64 {
-	if n.Offers != nil && c.claims(n) == nil {
+	if n.Offers != nil && c.ClaimsOn(n) == nil {
 		return 0 // its GPUs are given through claims alone
 	}
 	//mutate: filter-parts
@@ -134,7 +146,8 @@ func deviceRoom(c *Class, n *cluster.Node) int64 {
 	return max(0, free)
 }
 
-// devices are those of the node, of which the ones that will not do for the class are not free.
+// devices are those of the node, of which the ones that will not do for the class are not free. The
+// list is a copy if any could differ, and the node's own else: nobody writes to it.
 func (c *Class) devices(n *cluster.Node) []device.Device {
 	if !c.named {
 		return n.Devices
@@ -174,7 +187,7 @@ func (c *Class) lacksNamed(n *cluster.Node) bool {
 		need = part.Cards
 	}
 	switch {
-	case c.claims(n) != nil || n.Offers != nil:
+	case c.ClaimsOn(n) != nil || n.Offers != nil:
 		return false // claims say which devices
 	case len(n.Devices) == 0:
 		return !slices.ContainsFunc(n.Models, func(m string) bool { return gpu.Takes("", m) })
@@ -192,16 +205,18 @@ func (c *Class) islands() bool {
 	return c.Wants.Count > 1 && (c.Wants.Clique == device.Require || c.Wants.NUMA == device.Require)
 }
 
-// ChooseDevices picks the devices for one pod of the class, nil where they are not known. Those of its claims come last.
+// ChooseDevices picks the devices for one pod of the class, nil where they are not known. Those of
+// its claims come last. The node has room for the pod. Package device says which it prefers; the
+// choice depends on nothing but the node.
 func ChooseDevices(c *Class, n *cluster.Node) []string {
 	ids := chooseCounted(c, n)
-	if claims := c.claims(n); claims != nil {
+	if claims := c.ClaimsOn(n); claims != nil {
 		ids, _ = n.Offers.Choose(claims, ids)
 	}
 	return ids
 }
 
-// chooseCounted picks the devices behind the GPU count.
+// chooseCounted picks the devices behind the GPU count; nil where the kubelet picks.
 func chooseCounted(c *Class, n *cluster.Node) []string {
 	var buf [16]int
 	if !c.Shape.HasGPU || len(n.Devices) == 0 || n.UnknownDevices > 0 {
@@ -217,10 +232,12 @@ func chooseCounted(c *Class, n *cluster.Node) []string {
 	return n.DeviceIDs(chosen)
 }
 
-// WaysOfDevices lists the different choices of devices for one pod of the class, and whether these are all. Devices that are alike but
-// for their names are one choice, unless told apart, as they must be where others are yet to be placed that may have some of them only.
+// WaysOfDevices lists the different choices of devices for one pod of the class, and whether these
+// are all. Devices that are alike but for their names are one choice, unless told apart, as they
+// must be where others are yet to be placed that may have some of them only. It is for searches
+// that take choices back; there are at most maxWays.
 func WaysOfDevices(c *Class, n *cluster.Node, apart bool) (ways [][]string, all bool) {
-	if claims := c.claims(n); claims != nil {
+	if claims := c.ClaimsOn(n); claims != nil {
 		more, all := n.Offers.Ways(claims, maxWays)
 		counted := chooseCounted(c, n)
 		for _, way := range more {
@@ -252,6 +269,8 @@ func WaysOfDevices(c *Class, n *cluster.Node, apart bool) (ways [][]string, all 
 	return ways, all
 }
 
+// markedDevices is the devices, with apart each with a mark of its own: devices of different marks
+// are never alike.
 func markedDevices(devices []device.Device, apart bool) []device.Device {
 	if apart {
 		devices = slices.Clone(devices)
@@ -275,8 +294,9 @@ func markedCards(cards []device.Card, apart bool) []device.Card {
 // maxWays bounds the choices of devices that are tried on a node.
 const maxWays = 64
 
-// sharesWith names a workload for whose sake the class may not take a GPU here: one that wants its nodes whole, or any other,
-// if the class itself does. Who has a place held here counts as here. "": none.
+// sharesWith names a workload for whose sake the class may not take a GPU here: one that wants its
+// nodes whole, or any other, if the class itself does. Who has a place held here counts as here.
+// "": none. Of several it is the first by name, so that a certificate names the same one each time.
 func (x *Index) sharesWith(c *Class, n *cluster.Node) string {
 	found := ""
 	for _, p := range n.Pods {
@@ -316,6 +336,9 @@ const (
 	maxWish  = 1 << 20
 )
 
+// score is how good a place the node is for a pod of the class; more is better. It is compared
+// between the nodes of one class only. From the top bits down: the wish, one bit for devices that
+// lie together, packBits of packing.
 func (x *Index) score(c *Class, n *cluster.Node, wish int64) int64 {
 	score := joined(wish, 0)
 	if c.wishesIslands() && len(n.Devices) > 0 {
@@ -328,15 +351,19 @@ func (x *Index) score(c *Class, n *cluster.Node, wish int64) int64 {
 	return score + x.packing(c, n)
 }
 
-// joined is the score with another wish.
+// joined is the score with another wish in place of its own. It is how wishes are weighed anew
+// without a look at the node.
 func joined(wish, score int64) int64 {
 	return max(-maxWish, min(wish, maxWish))<<(packBits+1) | score&(1<<(packBits+1)-1)
 }
 
+// wishesIslands says whether the class would like its devices to lie together, and does not require
+// it.
 func (c *Class) wishesIslands() bool {
 	return c.Shape.GPUs > 0 && (c.Wants.Clique == device.Prefer || c.Wants.NUMA == device.Prefer)
 }
 
+// harden turns a preference into a requirement, to ask whether it can be met.
 func harden(w device.Wish) device.Wish {
 	if w == device.Prefer {
 		return device.Require
@@ -362,6 +389,7 @@ func (x *Index) packing(c *Class, n *cluster.Node) int64 {
 			return base + pricedMost - max(-pricedMost, min(x.cost(c, n), pricedMost))
 		}
 	}
+	// A node has at most 2^14 GPUs here, and used takes the ten bits below.
 	gpus := max(0, min(n.Free.At(quantity.DimGPU), 1<<14))
 	used := x.usedShare(c, n)
 	pack := base
@@ -385,8 +413,9 @@ const (
 	pricedMost = 1 << 20
 )
 
-// usedShare is how much of the resources that the class asks for, GPUs and pods aside, is in use, from 0
-// to 1023.
+// usedShare is how much of the resources that the class asks for, GPUs and pods aside, is in use,
+// from 0 to 1023: the mean over these resources. It only decides between nodes that are equal in
+// GPUs.
 func (x *Index) usedShare(c *Class, n *cluster.Node) int64 {
 	var used float64
 	parts := 0
@@ -406,9 +435,9 @@ func (x *Index) usedShare(c *Class, n *cluster.Node) int64 {
 	return int64(used)
 }
 
-// fragmentationGrowth is by how much the node's expected fragmentation would grow with one more pod of the
-// class: the free GPUs that a pod of the expected workload could not use, weighted by how often it comes.
-// It is shifted so that less is never negative.
+// fragmentationGrowth is by how much the node's expected fragmentation would grow with one more pod
+// of the class: the free GPUs that a pod of the expected workload could not use, weighted by how
+// often it comes. It is shifted so that less is never negative.
 func (x *Index) fragmentationGrowth(c *Class, n *cluster.Node) int64 {
 	after := append(quantity.Vector(nil), n.Free...)
 	for _, d := range c.Demands {
@@ -417,6 +446,8 @@ func (x *Index) fragmentationGrowth(c *Class, n *cluster.Node) int64 {
 	return x.fragmentation(after) - x.fragmentation(n.Free) + 1<<28
 }
 
+// fragmentation is the sum, over the requests of the expected workload that do not fit into what is
+// free, of their weight times the free GPUs. It is cut so that scores cannot overflow.
 func (x *Index) fragmentation(free quantity.Vector) int64 {
 	var sum int64
 	gpus := max(0, free.At(quantity.DimGPU))
@@ -434,6 +465,7 @@ type expectation struct {
 	weight  int64
 }
 
+// expect turns the shapes of the workload that is expected into demands.
 func expect(d *quantity.Dims, workload []api.Shape) []expectation {
 	out := make([]expectation, len(workload))
 	for i, w := range workload {

@@ -24,7 +24,15 @@ import (
 // What a domain admits is exact for one more pod, and for several on one node. Where pods of the class would be in each
 // other's way, or make way for each other, on different nodes, sums over nodes mean nothing: Coupled says so.
 
-// classRules are the rules that a class is under.
+// classRules are the rules that a class is under, and what its nodes count for them. They are of
+// the class alone: two classes with the same rule count by themselves.
+//
+// For example, pods app=web must be at most 1 apart between zones (maxSkew 1), and zones a, b and c
+// have 3, 2 and 2 of them. a admits 0 more: 3 is 1 above the fewest. b admits 1: with 3 it would be
+// 1 above c, and with 4 it would be 2. When one has been placed in b, its node's room has another
+// number: Sync notes what the node counts now, and finds that the two smallest counts are 2 and 3
+// and no longer 2 and 2. So all zones are worked out: a still admits 0, b admits 0, and c admits 2.
+// The nodes of b and c are looked at again.
 type classRules struct {
 	own        *cluster.OwnRules // of the shape; nil: it has none
 	list       []rule
@@ -58,7 +66,10 @@ const (
 // hard says whether the rule must be kept.
 func (k ruleKind) hard() bool { return k < wishes }
 
-// rule is one rule and the state of its domains.
+// rule is one rule and the state of its domains. Lists by domain are as long as the view has
+// domains (grow). One of tally, carrier and stake says what it counts.
+//
+// Invariant, after settle: allow has what admits says of each domain, and dirty is empty.
 type rule struct {
 	kind    ruleKind
 	view    *keyView
@@ -89,13 +100,14 @@ type rule struct {
 	perPod float64
 }
 
-// least is the smallest counts of a constraint's domains.
+// least is the smallest counts of a constraint's domains, of those with a node that counts. next
+// equals first if two domains have it; unlimited: there is no such domain.
 type least struct {
 	domains     int
 	first, next int32 // the smallest count, and the smallest of the other domains
 }
 
-// counted is what a node counts for a rule.
+// counted is what a node counts for a rule. The zero value is a node that counts for nothing.
 type counted struct {
 	domain int32 // noDomain: it has no such label
 	pods   int32
@@ -108,7 +120,9 @@ const (
 	unlimited = math.MaxInt32
 )
 
-// keyView is the domains of a node label.
+// keyView is the domains of a node label: the nodes with equal values. Numbers of domains are given
+// as values are met, and are never given again, so that they mean nothing by themselves; order has
+// them by name. One view is shared by all rules of all classes that name the label.
 type keyView struct {
 	key    string
 	ids    map[string]int32
@@ -118,7 +132,8 @@ type keyView struct {
 	nodes  [][]*cluster.Node // by domain; also nodes that are gone, or are elsewhere now
 }
 
-// viewOfKey returns the domains of the label, which Refresh keeps up to date from then on.
+// viewOfKey returns the domains of the label, which Refresh keeps up to date from then on. The
+// first question about a label costs a look at every node.
 func (x *Index) viewOfKey(key string) *keyView {
 	v := x.keys[key]
 	if v == nil {
@@ -136,7 +151,9 @@ func (x *Index) viewOfKey(key string) *keyView {
 	return v
 }
 
-// set enters the node, which may have been known by another label before.
+// set enters the node, which may have been known by another label before. It is not taken out of
+// the list of its old domain then: holds tells whether an entry still means something, and a list
+// that is full is cleaned before it grows.
 func (v *keyView) set(n *cluster.Node) {
 	for int(n.Index) >= len(v.of) {
 		v.of = append(v.of, noDomain)
@@ -175,7 +192,8 @@ func (v *keyView) domain(n *cluster.Node) int32 {
 	return v.of[n.Index]
 }
 
-// newRules makes the rules of a class; nil: it is under none.
+// newRules makes the rules of a class; nil: it is under none. They come in the order of the spec:
+// its own, wishes, then those of others. Nothing is counted yet.
 func (x *Index) newRules(key ClassKey) *classRules {
 	if key.Stance == nil {
 		return nil
@@ -183,6 +201,8 @@ func (x *Index) newRules(key ClassKey) *classRules {
 	r := &classRules{own: key.Shape.Own}
 	if own, spec := r.own, key.Shape.Spec; own != nil {
 		self := key.Stance.Self
+		// All terms of affinity count the same pods: those that match every one of them, as in
+		// Kubernetes.
 		for i := range spec.Rules().PodAffinity {
 			r.alone, r.opens = self[0] == '1', true
 			r.list = append(r.list, rule{kind: needsNear, view: x.viewOfKey(spec.Rules().PodAffinity[i].Topology), tally: x.m.Counted(own.Affinity), term: &spec.Rules().PodAffinity[i], self: r.alone})
@@ -234,7 +254,8 @@ func (c *Class) coupledByRules() bool { return c.rules != nil && c.rules.coupled
 // Far says whether pods of the class concern each other by devices that several nodes reach, and not by rules.
 func (c *Class) Far() bool { return c.far && !c.coupledByRules() }
 
-// CoupledOnce says whether that is by one rule alone, or by single devices alone that the same nodes reach.
+// CoupledOnce says whether that is by one rule alone, or by single devices alone that the same
+// nodes reach. Placing pods one after the other is complete then; see place/coupled.go.
 func (c *Class) CoupledOnce() bool {
 	if c.far {
 		return c.chained && !c.coupledByRules()
@@ -242,7 +263,8 @@ func (c *Class) CoupledOnce() bool {
 	return c.rules != nil && c.rules.coupled == 1
 }
 
-// Opens says whether other pods can open nodes to the class: by its affinity, or a spread constraint.
+// Opens says whether other pods can open nodes to the class: by its affinity, or a spread
+// constraint. For such a class a no is only of this moment.
 func (c *Class) Opens() bool {
 	return c.rules != nil && (c.rules.opens || slices.ContainsFunc(c.rules.list, func(u rule) bool { return u.kind == stakesEven && u.comes > 0 }))
 }
@@ -261,7 +283,8 @@ func (c *Class) StartsAlone() bool { return c.rules != nil && c.rules.first() }
 // first says whether the affinity of the class counts no pod yet and matches the class itself: then it may be anywhere.
 func (r *classRules) first() bool { return r.alone && r.affinity == 0 }
 
-// counts is what the node counts for the rule.
+// counts is what the node counts for the rule: how many pods that the rule is about, and how many
+// that are to come.
 func (x *Index) counts(c *Class, r *rule, n *cluster.Node) counted {
 	at := counted{domain: r.view.domain(n), node: true}
 	if at.domain == noDomain {
@@ -295,8 +318,9 @@ func (x *Index) counts(c *Class, r *rule, n *cluster.Node) counted {
 	return at
 }
 
-// coming counts the pods that are to come to the node and that the class minds by the rule: those of nominated pods that
-// have its priority or a higher one.
+// coming counts the pods that are to come to the node and that the class minds by the rule: those
+// of nominated pods that have its priority or a higher one, and those that places are held for.
+// Affinity and wishes mind none: who is not there yet draws nobody.
 func (x *Index) coming(c *Class, u *rule, n *cluster.Node) (sum int32) {
 	if len(n.Nominated)+len(n.Held) == 0 || u.kind == needsNear || !u.kind.hard() {
 		return 0
@@ -325,7 +349,8 @@ func (u *rule) minds(p *cluster.Pod) bool {
 	return u.tally.Matches(p)
 }
 
-// stayers counts the bound pods of the tally on the node that are not on their way out: what pods to come can count on.
+// stayers counts the bound pods of the tally on the node that are not on their way out: what pods
+// to come can count on.
 func stayers(t *cluster.Tally, n *cluster.Node) (sum int32) {
 	if int(n.Index) >= len(t.Staying) || t.Staying[n.Index] == 0 {
 		return 0
@@ -338,8 +363,9 @@ func stayers(t *cluster.Tally, n *cluster.Node) (sum int32) {
 	return sum
 }
 
-// eligible says whether the node counts for a constraint of the class: it has the labels of all constraints, the class's node
-// selector and affinity match it unless they do not matter, and so with its taints.
+// eligible says whether the node counts for a constraint of the class: it has the labels of all
+// constraints, the class's node selector and affinity match it unless they do not matter, and so
+// with its taints. These are Kubernetes' rules for which domains there are to be even with.
 func (x *Index) eligible(c *Class, s *api.Spread, n *cluster.Node) bool {
 	for i := range c.rules.list {
 		if r := &c.rules.list[i]; !s.Default && r.spread != nil && r.stake == nil && r.spread.Soft == s.Soft && r.view.domain(n) == noDomain {
@@ -357,11 +383,13 @@ func (x *Index) eligible(c *Class, s *api.Spread, n *cluster.Node) bool {
 	return !s.Untainted || len(fit.Untolerated(n.Spec.Taints, spec.Tolerations, buf[:0])) == 0 && (!n.Spec.Cordoned || toleratesCordon(spec))
 }
 
-// recountRules counts all nodes anew, and works out all domains.
+// recountRules counts all nodes anew, and works out all domains. It costs a look at every node for
+// each rule, and is for classes that are new and for another topology.
 func (x *Index) recountRules(c *Class) {
 	r := c.rules
 	clear(r.seen)
 	r.affinity = 0
+	// Lists are emptied and not dropped: they will be as long again.
 	for i := range r.list {
 		u := &r.list[i]
 		u.pods, u.come, u.nodes, u.allow, u.dirty = u.pods[:0], u.come[:0], u.nodes[:0], u.allow[:0], u.dirty[:0]
@@ -386,7 +414,10 @@ func (x *Index) recountRules(c *Class) {
 	r.stamp, r.moved = x.m.Room.Now, false
 }
 
-// couple finds out by how many rules pods of the class concern each other on different nodes.
+// couple finds out by how many rules pods of the class concern each other on different nodes: rules
+// that must be kept and that the class matches itself. Anti-affinity in domains of one node each
+// does not: two pods on one node are what limit says, and no other node is concerned. Rules that
+// say the same twice count once.
 func (r *classRules) couple() {
 	r.coupled, r.regrouped = 0, false
 	for i := range r.list {
@@ -398,15 +429,16 @@ func (r *classRules) couple() {
 	}
 }
 
-// couples says whether a rule before the i-th of the kind is about the same label: of affinity and anti-affinity that is the same
-// coupling again, and of affinity every label is.
+// couples says whether a rule before the i-th of the kind is about the same label: of affinity and
+// anti-affinity that is the same coupling again, and of affinity every label is.
 func (r *classRules) couples(v *keyView, kind ruleKind, i int) bool {
 	return slices.ContainsFunc(r.list[:i], func(o rule) bool {
 		return o.self && o.kind == kind && (kind == needsNear || kind == needsFar && o.view == v)
 	})
 }
 
-// grow makes room for domains that came.
+// grow makes room for domains that came. They have nothing in them, and admit nothing until they
+// are noted.
 func (u *rule) grow() {
 	if more := len(u.view.values) - len(u.pods); more > 0 {
 		u.pods, u.come = append(u.pods, make([]int32, more)...), append(u.come, make([]int32, more)...)
@@ -414,7 +446,8 @@ func (u *rule) grow() {
 	}
 }
 
-// note counts the node as it is now.
+// note counts the node as it is now, in place of what it counted before. It costs one lookup for
+// each rule.
 func (x *Index) note(c *Class, n *cluster.Node) {
 	r := c.rules
 	at := int(n.Index) * len(r.list)
@@ -437,7 +470,9 @@ func (x *Index) note(c *Class, n *cluster.Node) {
 	}
 }
 
-// enter adds what a node counts to its domain or, with by = -1, takes it away.
+// enter adds what a node counts to its domain or, with by = -1, takes it away, and notes that the
+// domain has changed. That is the only place where counts change, so that they are what the nodes
+// in seen add up to.
 func (r *classRules) enter(u *rule, at counted, by int32) {
 	if !at.node {
 		return
@@ -463,8 +498,9 @@ func (u *rule) waitsAlone(d int32) bool {
 	return u.kind == stakesNear && u.come[d] > 0 && u.pods[d] == 0
 }
 
-// survey finds the domains with the fewest pods.
+// survey finds the domains with the fewest pods, in one pass over the domains.
 func (u *rule) survey() {
+	// Without pods to come nobody's place can be lost, and stakesEven admits all.
 	if u.spread == nil || u.kind == stakesEven && u.comes == 0 {
 		return
 	}
@@ -482,7 +518,9 @@ func (u *rule) survey() {
 	}
 }
 
-// admits is how many more pods of the class the rule admits to the domain.
+// admits is how many more pods of the class the rule admits to the domain, if no other comes: 0, a
+// number, or unlimited. Of a wish it is what the domain is worth. Only constraints admit a number
+// above 1.
 func (u *rule) admits(r *classRules, d int32) int32 {
 	pods := u.pods[d] + u.come[d]
 	switch u.kind {
@@ -524,8 +562,11 @@ func (u *rule) admits(r *classRules, d int32) int32 {
 	return u.admitsSpread(d)
 }
 
-// admitsSpread is admits for a constraint. As pods are added to a domain they are compared with the other domains: while the domain
-// itself has the fewest, one more is no further above than 1.
+// admitsSpread is admits for a constraint. As pods are added to a domain they are compared with the
+// other domains: while the domain itself has the fewest, one more is no further above than 1, which
+// maxSkew always allows. So the domain may go to maxSkew above the fewest of the others, and a
+// domain without others to compare with takes any number. A class that does not match its own
+// constraint adds nothing to the count: the domain admits all or none.
 func (u *rule) admitsSpread(d int32) int32 {
 	pods, low := u.pods[d]+u.come[d], u.lowBeside(d)
 	switch {
@@ -540,7 +581,9 @@ func (u *rule) admitsSpread(d int32) int32 {
 	return unlimited
 }
 
-// lowBeside is the fewest pods of another domain, where the domain itself counts; 0 where there are too few domains.
+// lowBeside is the fewest pods of another domain, where the domain itself counts; 0 where there are
+// too few domains. That is why least has the two smallest: the answer for the smallest domain is
+// the second.
 func (u *rule) lowBeside(d int32) int32 {
 	low := u.least.first
 	if u.nodes[d] > 0 && u.pods[d] == low {
@@ -553,7 +596,9 @@ func (u *rule) lowBeside(d int32) int32 {
 	return low
 }
 
-// limit is how many more pods of the class the rules admit to the node.
+// limit is how many more pods of the class the rules admit to the node: the least of what they
+// admit to its domains. A node without the label is in no domain: rules that ask for something
+// there exclude it, and those that forbid something do not.
 func (r *classRules) limit(n *cluster.Node) int64 {
 	k := int64(math.MaxInt64)
 	for i := range r.list {
@@ -578,8 +623,9 @@ func (r *classRules) limit(n *cluster.Node) int64 {
 	return k
 }
 
-// followRules notes the nodes of the buckets whose room changed, and looks again at the nodes of domains whose answers
-// differ now.
+// followRules notes the nodes of the buckets whose room changed, and looks again at the nodes of
+// domains whose answers differ now. It comes before the buckets are followed: measure reads what it
+// works out.
 func (x *Index) followRules(c *Class, changed []*cluster.Bucket) {
 	r := c.rules
 	for _, b := range changed {
@@ -593,6 +639,7 @@ func (x *Index) followRules(c *Class, changed []*cluster.Bucket) {
 			}
 		}
 	}
+	// What certificates tell of rules is of a stamp, and another stamp makes it be told anew.
 	if r.moved {
 		r.stamp, r.moved = x.m.Room.Now, false
 	}
@@ -604,7 +651,9 @@ func (x *Index) followRules(c *Class, changed []*cluster.Bucket) {
 	}
 }
 
-// settle works out what the rule's domains admit where that may have changed.
+// settle works out what the rule's domains admit where that may have changed: in the domains that
+// are dirty or, if what all depend on has changed, in all. That is whether the class may be the
+// first, the fewest pods of a domain, and whether pods to come wait for their first.
 func (x *Index) settle(c *Class, u *rule) {
 	r := c.rules
 	u.grow()
@@ -639,7 +688,8 @@ func (x *Index) settle(c *Class, u *rule) {
 	u.dirty = u.dirty[:0]
 }
 
-// refitDomain looks again at the nodes of the domain.
+// refitDomain looks again at the nodes of the domain, in buckets that the class has looked at and
+// that have not changed since.
 func (x *Index) refitDomain(c *Class, v *keyView, d int32) {
 	for _, n := range v.nodes[d] {
 		if !v.holds(d, n) {
@@ -659,15 +709,18 @@ func (c *Class) ruled() uint64 {
 	return c.rules.stamp
 }
 
-// Start is where pods that must be near each other may begin: the best node of its domains, and how many pods have room there.
+// Start is where pods that must be near each other may begin: the best node of its domains, and how
+// many pods have room there.
 type Start struct {
 	Node  *cluster.Node
 	Fits  int64
 	score int64
 }
 
-// Starts lists where in the scope the first of pods that must be near each other may go, one node for all that are in the same
-// domains of the class's affinity, in the order of nodes.
+// Starts lists where in the scope the first of pods that must be near each other may go, one node
+// for all that are in the same domains of the class's affinity, in the order of nodes. For example,
+// with affinity by zone it is one node for each zone, and with affinity by zone and by rack one for
+// each pair of them. It costs a look at every node of the scope.
 func (x *Index) Starts(c *Class, sc Scope) []Start {
 	var out []Start
 	at := make(map[string]int)

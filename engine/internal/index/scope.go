@@ -8,14 +8,17 @@ import (
 	"github.com/berth-dev/berth/engine/internal/divide"
 )
 
-// Scope is where members may go: on nodes that are in all of the domains, or on one of them.
+// Scope is where members may go: on nodes that are in all of the domains, or on one of them. The
+// zero scope is the whole cluster. Scopes are values: narrowing one leaves it as it was, and its
+// lists are copied before they grow.
 type Scope struct {
 	Domains []*cluster.Domain
 	outside []int         // levels of which the nodes are in no domain
 	Node    *cluster.Node // nil: any
 }
 
-// in narrows the scope to a domain.
+// in narrows the scope to a domain. The first domain of a scope needs no list of its own: each
+// domain has one with itself alone.
 func (sc Scope) in(d *cluster.Domain) Scope {
 	if len(sc.Domains) == 0 {
 		sc.Domains = d.Only
@@ -37,7 +40,8 @@ func (sc Scope) beside(level int) Scope {
 	return sc
 }
 
-// Holds says whether the bucket's nodes are in the scope, a single node aside.
+// Holds says whether the bucket's nodes are in the scope, a single node aside. The nodes of a
+// bucket are in the same domains of every level, so that one answer is for all of them.
 func (sc Scope) Holds(sh *cluster.Bucket) bool {
 	for _, d := range sc.Domains {
 		if sh.Domains[d.Level] != d {
@@ -52,7 +56,8 @@ func (sc Scope) Holds(sh *cluster.Bucket) bool {
 	return true
 }
 
-// Buckets visits the buckets that have nodes in the scope, in order.
+// Buckets visits the buckets that have nodes in the scope, in the order of the topology. It looks
+// at the shortest list that contains them all: those of the smallest domain.
 func (x *Index) Buckets(sc Scope, visit func(*cluster.Bucket)) {
 	list := x.m.Topology.Buckets
 	if sc.Node != nil {
@@ -73,7 +78,8 @@ func (x *Index) Buckets(sc Scope, visit func(*cluster.Bucket)) {
 	}
 }
 
-// Fits returns how many pods of the class fit in the scope.
+// Fits returns how many pods of the class, which is up to date, fit in the scope. For the whole
+// cluster and a single domain it is a lookup; for narrower scopes it adds up buckets.
 func (x *Index) Fits(c *Class, sc Scope) int64 {
 	if sc.Node == nil && len(sc.outside) == 0 {
 		switch len(sc.Domains) {
@@ -95,7 +101,13 @@ func (x *Index) Fits(c *Class, sc Scope) int64 {
 	return sum
 }
 
-// Best returns the best node for the class in the scope, the first of equals; nil: none fits.
+// Best returns the best node for the class in the scope, the first of equals; nil: none fits. It
+// compares the tops of the buckets.
+//
+// For the whole cluster these are one list of numbers. The top of a stale bucket is an upper bound:
+// it is looked through only if the bound beats the best found so far, and so most stale buckets
+// never are. The result is the same as if all were, because a bucket that is passed over has no
+// better node than its bound.
 func (x *Index) Best(c *Class, sc Scope) *cluster.Node {
 	if sc.Node != nil {
 		if x.Fits(c, sc) > 0 {
@@ -112,6 +124,8 @@ func (x *Index) Best(c *Class, sc Scope) *cluster.Node {
 		}
 	}
 	if len(sc.Domains) == 0 && len(sc.outside) == 0 {
+		// A bucket with an equal bound comes later, and so loses, unless buckets share a path and
+		// names must be compared.
 		for i, id := range ids {
 			if bound := c.tops[id]; bound > top || bound == top && x.m.Topology.SharePaths {
 				look(x.m.Topology.Buckets[i])
@@ -126,22 +140,27 @@ func (x *Index) Best(c *Class, sc Scope) *cluster.Node {
 	return found.Nodes[c.ByBucket[found.ID].best]
 }
 
-// first says whether the best node of a bucket comes before that of one that is listed before it: only the
-// names can say so, and only where nothing else sets the buckets apart.
+// first says whether the best node of a bucket comes before that of one that is listed before it:
+// only the names can say so, and only where nothing else sets the buckets apart. More than 256
+// nodes in the same domains are several buckets with one path.
 func (x *Index) first(c *Class, sh, listed *cluster.Bucket) bool {
 	return x.m.Topology.SharePaths && sh.Path == listed.Path &&
 		sh.Nodes[c.ByBucket[sh.ID].best].Name < listed.Nodes[c.ByBucket[listed.ID].best].Name
 }
 
-// Part is a domain, or a node, of a scope.
+// Part is a domain, or a node, of a scope, with how many pods of a class fit in it.
 type Part struct {
 	Scope
 	Name string
 	Fits int64
 }
 
-// Parts lists the domains of the level in the scope, by name, with what they hold of the class. Single nodes
-// are listed where something fits. Nodes in no domain of the level are left out.
+// Parts lists the domains of the level in the scope, by name, with what they hold of the class.
+// Single nodes are listed where something fits. Nodes in no domain of the level are left out;
+// WithRest adds them. The list is the caller's own.
+//
+// It costs one entry for each domain where the scope is the whole cluster, and a visit of its
+// buckets otherwise.
 func (x *Index) Parts(c *Class, sc Scope, level int) []Part {
 	if level == cluster.NodeLevel {
 		return x.NodeParts(c, sc)
@@ -185,6 +204,7 @@ func (x *Index) NodeParts(c *Class, sc Scope) []Part {
 	return slices.DeleteFunc(x.EveryNode(c, sc), func(p Part) bool { return p.Fits == 0 })
 }
 
+// EveryNode lists all nodes of the scope, in the order of places, also those where nothing fits.
 func (x *Index) EveryNode(c *Class, sc Scope) []Part {
 	var out []Part
 	x.Buckets(sc, func(sh *cluster.Bucket) {
@@ -199,7 +219,9 @@ func (x *Index) EveryNode(c *Class, sc Scope) []Part {
 	return out
 }
 
-// WithRest adds the nodes of the scope that are in no domain of the level, as one more part.
+// WithRest adds the nodes of the scope that are in no domain of the level, as one more part, if
+// anything fits there. Each part then holds what it says, and all together what the scope holds.
+// Nodes are never without a node to be in, so that nothing is added at the level of nodes.
 func (x *Index) WithRest(c *Class, sc Scope, level int, parts []Part) []Part {
 	if level < 0 {
 		return parts
@@ -211,8 +233,9 @@ func (x *Index) WithRest(c *Class, sc Scope, level int, parts []Part) []Part {
 	return parts
 }
 
-// Counts turns parts into what package place divides. How much more than k a part holds still tells
-// parts apart.
+// Counts turns parts into what package divide divides, with the position of each part as its ID.
+// Counts beyond what an int32 holds are cut: no gang is so large, and how much more than k a part
+// holds still tells most parts apart.
 func Counts(parts []Part) []divide.Domain {
 	out := make([]divide.Domain, len(parts))
 	for i, p := range parts {
@@ -221,7 +244,8 @@ func Counts(parts []Part) []divide.Domain {
 	return out
 }
 
-// Same says whether the scope is just the domain, or the node, that the other is.
+// Same says whether the scope is just the domain, or the node, that the other is. The other has one
+// of the two.
 func (sc Scope) Same(o *Scope) bool {
 	if o.Node != nil {
 		return sc.Node == o.Node
@@ -229,6 +253,7 @@ func (sc Scope) Same(o *Scope) bool {
 	return len(sc.Domains) == 1 && sc.Domains[0] == o.Domains[0]
 }
 
+// Name is that of the node, or of the first domain; the scope must have one.
 func (sc Scope) Name() string {
 	if sc.Node != nil {
 		return sc.Node.Name

@@ -11,8 +11,12 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-// bucketRows is the nodes of one bucket, one row for those that a class cannot tell apart: what certificates are
-// added up from. Rows are kept until a node of the bucket changes, and not written to after they are made.
+// bucketRows is the nodes of one bucket, one row for those that a class cannot tell apart: what
+// certificates are added up from. Rows are kept until a node of the bucket changes, and not written
+// to after they are made: certificates that were handed out share them.
+//
+// A certificate so costs an addition of a few rows for each bucket, and where one bucket has
+// changed an addition of one part of them (sum).
 type bucketRows struct {
 	rows []why.Row // sorted by class
 	tally
@@ -21,7 +25,8 @@ type bucketRows struct {
 	ruled   uint64 // of a class under rules between pods, Room.Now: pods on any node may matter
 }
 
-// tally is what else is counted of nodes that no clause excludes.
+// tally is what else is counted of nodes that no clause excludes. It is what the cause of a no is
+// found from: see body.cause.
 type tally struct {
 	ifEvicted int64 // pods that would fit if everything that can go were gone
 	matching  int64 // nodes
@@ -30,6 +35,7 @@ type tally struct {
 	gpuFits   int64 // pods, if GPUs were all they asked for
 }
 
+// add adds the other, which is of other nodes. The largest is a maximum and not a sum.
 func (t *tally) add(o tally) {
 	t.ifEvicted += o.ifEvicted
 	t.matching += o.matching
@@ -38,8 +44,8 @@ func (t *tally) add(o tally) {
 	t.gpuFits += o.gpuFits
 }
 
-// rowsOf returns the rows of the bucket.
-// Rows are made once for each state of a bucket, and shared by all certificates that the bucket is part of.
+// rowsOf returns the rows of the bucket, up to date. Rows are made once for each state of a bucket,
+// and shared by all certificates that the bucket is part of.
 func (x *Index) rowsOf(c *Class, sh *cluster.Bucket) *bucketRows {
 	f := &c.ByBucket[sh.ID]
 	if !c.counted(sh) {
@@ -54,7 +60,8 @@ func (c *Class) counted(sh *cluster.Bucket) bool {
 	return r != nil && r.epoch == c.proofs.epoch && r.touched == sh.Touched && r.ruled == c.ruled()
 }
 
-// counting is room to count the nodes of a bucket, or to add rows up, in.
+// counting is room to count the nodes of a bucket, or to add rows up, in. It is kept between uses,
+// and means nothing between them, but that sums and changed are zero.
 type counting struct {
 	proofs  []*kindProof // by row
 	rowOf   []int        // by kind of the view; -1: none yet
@@ -69,9 +76,9 @@ type counting struct {
 	short []why.Short
 }
 
-// makeRows counts the nodes on some of the bucket's slots.
-// Nodes of one kind look alike to the class in everything but what is free, so a row is a kind, with counts. It costs one pass
-// over the nodes and, for each, one over the demands.
+// makeRows counts the nodes on some of the bucket's slots. Nodes of one kind look alike to the
+// class in everything but what is free, so a row is a kind, with counts. It costs one pass over the
+// nodes and, for each, one over the demands.
 func (x *Index) makeRows(c *Class, sh *cluster.Bucket, from, to int) *bucketRows {
 	f, v, w := &c.ByBucket[sh.ID], x.viewOf(sh), &x.counting
 	out := w.newRows(len(v.kinds))
@@ -109,7 +116,8 @@ func (x *Index) makeRows(c *Class, sh *cluster.Bucket, from, to int) *bucketRows
 	return out
 }
 
-// newRows makes room for the rows of a bucket.
+// newRows makes room for the rows of a bucket. The room is cut from a larger piece, and never grows
+// into that of others.
 func (w *counting) newRows(n int) *bucketRows {
 	if len(w.sets) == 0 {
 		w.sets = make([]bucketRows, max(1, w.slab))
@@ -133,7 +141,8 @@ func (w *counting) newShorts(n int) []why.Short {
 	return out
 }
 
-// row returns the row of nodes that look so to the class, beginning one with the example if there is none.
+// row returns the row of nodes that look so to the class, beginning one with the example if there
+// is none. Kinds of a bucket are few, so that proofs are searched one by one.
 func (w *counting) row(c *Class, k *kindProof, out *bucketRows, example string) int {
 	if i := slices.Index(w.proofs, k); i >= 0 {
 		return i
@@ -146,7 +155,8 @@ func (w *counting) row(c *Class, k *kindProof, out *bucketRows, example string) 
 	return len(out.rows) - 1
 }
 
-// finishRow enters what was counted for all nodes of the row together.
+// finishRow enters what was counted for all nodes of the row together. Lists are sorted, so that
+// rows of equal content are equal.
 func (x *Index) finishRow(c *Class, row *why.Row, k *kindProof, shorts []why.Short) {
 	row.Class = k.number
 	short := 0
@@ -163,6 +173,9 @@ func (x *Index) finishRow(c *Class, row *why.Row, k *kindProof, shorts []why.Sho
 			}
 		}
 	}
+	// Three cases: nothing is said of single nodes, and the shared list will do; the kind's clauses
+	// are added to what is; or, of kinds whose clauses depend on names, all has been entered node
+	// by node.
 	switch {
 	case row.Removed == nil && !k.personal:
 		row.Removed = k.removes(row.Nodes)
@@ -175,8 +188,9 @@ func (x *Index) finishRow(c *Class, row *why.Row, k *kindProof, shorts []why.Sho
 	sortShorts(row.Short)
 }
 
-// countNode adds what is about this very node to its row, and the node to the tally.
-// Most nodes add nothing of their own: what excludes them is true of their whole kind, and finishRow enters it for all at once.
+// countNode adds what is about this very node to its row, and the node to the tally. Most nodes add
+// nothing of their own: what excludes them is true of their whole kind, and finishRow enters it for
+// all at once.
 func (x *Index) countNode(c *Class, n *cluster.Node, k *kindProof, v *view, slot int, fits int64, row *why.Row, sum *tally) {
 	gpus := v.free[quantity.DimGPU*v.nodes+slot]
 	clauses := k.clauses
@@ -202,8 +216,9 @@ func (x *Index) countNode(c *Class, n *cluster.Node, k *kindProof, v *view, slot
 	sum.add(t)
 }
 
-// gpuRoom is how many GPUs of its model are free for the class, and how many pods they hold, other resources
-// aside.
+// gpuRoom is how many GPUs of its model are free for the class, and how many pods they hold, other
+// resources aside. The difference between what is free and what it holds is the difference between
+// a cluster that is full and one that is fragmented.
 func (x *Index) gpuRoom(c *Class, n *cluster.Node) (free, fits int64) {
 	free = n.Free.At(quantity.DimGPU)
 	if len(n.Nominated) > 0 {
@@ -222,13 +237,15 @@ func (x *Index) gpuRoom(c *Class, n *cluster.Node) (free, fits int64) {
 	return free, min(free/c.Shape.GPUs, deviceRoom(c, n))
 }
 
-// special says whether more than the node's kind and its free resources, of which so many are GPUs, may exclude it.
+// special says whether more than the node's kind and its free resources, of which so many are GPUs,
+// may exclude it. A yes costs a look at the node, and may add nothing.
 func (x *Index) special(c *Class, fits, gpus int64) bool {
 	return c.Local || len(c.Shape.Spec.Ports) > 0 || c.Shape.Spec.Claims != nil && fits == 0 || c.Shape.Spec.Part != nil && (fits == 0 || x.m.WholeNodeGangs > 0) ||
 		c.Shape.GPUs > 0 && (x.m.WholeNodeGangs > 0 || c.Whole != "" || fits == 0 && gpus >= c.Shape.GPUs)
 }
 
-// note counts the clauses, each of so many nodes, in the row.
+// note counts the clauses, each of so many nodes, in the row. A node that several clauses exclude
+// counts for each.
 func note(row *why.Row, clauses []why.Clause, nodes int) {
 	for _, c := range clauses {
 		c.Nodes = nodes
@@ -236,6 +253,7 @@ func note(row *why.Row, clauses []why.Clause, nodes int) {
 	}
 }
 
+// noteClause counts the clause in the row: with those of its kind and detail, if there are any.
 func noteClause(row *why.Row, c why.Clause) {
 	for i := range row.Removed {
 		if r := &row.Removed[i]; r.Kind == c.Kind && r.Detail == c.Detail {
@@ -246,7 +264,7 @@ func noteClause(row *why.Row, c why.Clause) {
 	row.Removed = append(row.Removed, c)
 }
 
-// noteShort counts a shortage in the row.
+// noteShort counts a shortage in the row: nodes are added, and of what is lacking the least counts.
 func noteShort(row *why.Row, short why.Short) {
 	for i := range row.Short {
 		if s := &row.Short[i]; s.Resource == short.Resource {
@@ -271,8 +289,8 @@ func sortShorts(list []why.Short) {
 	slices.SortFunc(list, func(a, b why.Short) int { return strings.Compare(a.Resource, b.Resource) })
 }
 
-// layout is the domains of a level, as certificates list them, with the buckets that each is made of. It holds at
-// Topology.Shape.
+// layout is the domains of a level, as certificates list them, with the buckets that each is made
+// of. It holds at Topology.Shape, and is shared by all classes.
 type layout struct {
 	level   int
 	shape   uint64
@@ -285,7 +303,8 @@ type layoutDomain struct {
 	counts  bool // is a domain of the level; nodes outside any are counted in one that is not
 }
 
-// layoutOf returns the domains of the level.
+// layoutOf returns the domains of the level, by name. Nodes that are in none are in one more,
+// without a name, so that a certificate accounts for all nodes.
 func (x *Index) layoutOf(level int) *layout {
 	i := slices.IndexFunc(x.layouts, func(l layout) bool { return l.level == level })
 	if i < 0 {
@@ -323,9 +342,9 @@ func (x *Index) layoutOf(level int) *layout {
 	return l
 }
 
-// body is the part of a certificate that any need of the class shares. It is kept, one for each level, while the room on
-// nodes has its number: a trial that was rolled back leaves it as it is. When room changed, the domains are added up anew
-// whose buckets have other rows.
+// body is the part of a certificate that any need of the class shares. It is kept, one for each
+// level, while the room on nodes has its number: a trial that was rolled back leaves it as it is.
+// When room changed, the domains are added up anew whose buckets have other rows.
 type body struct {
 	level   int
 	at      position
@@ -337,9 +356,9 @@ type body struct {
 	tally
 }
 
-// bodyOf returns the body for the level.
-// Three depths of reuse: the same position, and the body is as it was; the same shape, and only the domains whose rows changed
-// are added up; another shape, and all of it is made anew.
+// bodyOf returns the body for the level. There are three depths of reuse: at the same position the
+// body is as it was; at the same shape only the domains whose rows changed are added up; at another
+// shape all of it is made anew.
 func (x *Index) bodyOf(c *Class, level int) *body {
 	at := position{room: x.m.Room.Now, shape: x.m.Topology.Shape}
 	p := &c.proofs
@@ -367,7 +386,9 @@ func (x *Index) bodyOf(c *Class, level int) *body {
 	return b
 }
 
-// addUp adds the rows of buckets up into domains. Those of the old body are taken where the rows are the same.
+// addUp adds the rows of buckets up into domains. Those of the old body are taken where the rows
+// are the same. old is used up: its sums are brought up to date in place, and its lists only where
+// nobody else has them.
 func (x *Index) addUp(c *Class, b, old *body) {
 	l := x.layoutOf(b.level)
 	b.layout = &layout{level: l.level, shape: l.shape, domains: l.domains}
@@ -396,7 +417,8 @@ func (x *Index) addUp(c *Class, b, old *body) {
 	}
 }
 
-// bodyOfNodes lists single nodes as domains.
+// bodyOfNodes lists single nodes as domains, by name. It is the dearest body, with a row for each
+// node, and is not reused from state to state.
 func (x *Index) bodyOfNodes(c *Class, b *body) {
 	b.classes, b.domains, b.layout = c.proofs.classes(), []why.Domain{}, &layout{level: b.level}
 	for _, sh := range x.m.Topology.Buckets {
@@ -410,7 +432,7 @@ func (x *Index) bodyOfNodes(c *Class, b *body) {
 	slices.SortStableFunc(b.domains, func(a, b why.Domain) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// classes describes the kinds by number.
+// classes describes the kinds by number, as certificates list them.
 func (p *proofs) classes() []why.Class {
 	out := make([]why.Class, len(p.numbers))
 	for i, k := range p.numbers {
@@ -419,7 +441,13 @@ func (p *proofs) classes() []why.Class {
 	return out
 }
 
-// recount brings the rows of all buckets up to date, and the numbers of classes in them.
+// recount brings the rows of all buckets up to date, and the numbers of classes in them. At the end
+// all rows are of one epoch: a row says of each class what the list of classes says.
+//
+// The short way looks at the buckets that changed. Where that is not enough, all buckets are gone
+// over: kinds are met first, so that most numbers are given before any row is made, and then rows
+// are made until no number changes. Each turn either gives numbers to new kinds or drops kinds, and
+// kinds that are present are not dropped, so that it comes to an end.
 func (x *Index) recount(c *Class, at position) {
 	p := &c.proofs
 	if p.counted == at {
@@ -428,6 +456,7 @@ func (x *Index) recount(c *Class, at position) {
 	//mutate: index-rows-under-rules -> p.counted.shape != at.shape || !x.recountChanged(c)
 	if p.counted.shape != at.shape || p.ruled != c.ruled() || !x.recountChanged(c) {
 		x.meetKinds(c)
+		// While all buckets are counted, room is made for 256 rows at once.
 		x.counting.slab = 256
 		for x.renumber(c) {
 		}
@@ -437,8 +466,9 @@ func (x *Index) recount(c *Class, at position) {
 	p.counted, p.ruled = at, c.ruled()
 }
 
-// recountChanged brings the rows of the buckets up to date in which room changed since all were, and says whether that was
-// enough: these are known, and the classes are the same.
+// recountChanged brings the rows of the buckets up to date in which room changed since all were,
+// and says whether that was enough: these are known, and the classes are the same. A class that has
+// gone from one bucket may have gone from all, which only a look at all buckets can tell.
 func (x *Index) recountChanged(c *Class) bool {
 	p := &c.proofs
 	var buf [cluster.MostSteps]*cluster.Bucket
@@ -466,7 +496,8 @@ func (x *Index) recountChanged(c *Class) bool {
 	return true
 }
 
-// holds says whether there is a row of each class that there is one of in the other.
+// holds says whether there is a row of each class that there is one of in the other. Both are
+// sorted by class.
 func (r *bucketRows) holds(o *bucketRows) bool {
 	at := 0
 	for i := range o.rows {
@@ -493,8 +524,9 @@ func (x *Index) meetKinds(c *Class) {
 	}
 }
 
-// renumber makes the rows of all buckets, and reports whether classes got other numbers by it: because some
-// came that were not met before, or went.
+// renumber makes the rows of all buckets, and reports whether classes got other numbers by it:
+// because some came that were not met before, or went. Then rows are of several epochs, and have to
+// be made again.
 func (x *Index) renumber(c *Class) bool {
 	p := &c.proofs
 	epoch := p.epoch
@@ -515,9 +547,13 @@ func (x *Index) renumber(c *Class) bool {
 	return true
 }
 
-// sum is rows of several buckets added up. Where there are many it is made of parts, so that rows which change cost an
-// addition of their part and one of the parts, and in these of the classes that changed. Rows are never written to: the
-// same ones make the same sum. Its inputs are of, and the numbers of classes (proofs.epoch): see bodyOf.
+// sum is rows of several buckets added up. Where there are many it is made of parts, so that rows
+// which change cost an addition of their part and one of the parts, and in these of the classes
+// that changed. Rows are never written to: the same ones make the same sum. Its inputs are of, and
+// the numbers of classes (proofs.epoch): see bodyOf.
+//
+// For example, 400 buckets are 20 parts of 20. When one bucket changes, its part is added up from
+// 20 rows and the total from 20 parts: 40 additions, where there would be 400.
 type sum struct {
 	of    []*bucketRows
 	parts []sum         // nil: few
@@ -528,13 +564,15 @@ type sum struct {
 // fewRows is how many buckets are added up without parts.
 const fewRows = 32
 
-// addTo brings the sum of the rows up to date, and says whether it changed.
+// addTo brings the sum of the rows up to date, and says whether it changed. Rows are compared by
+// their address: rows that were made anew are others, even if they say the same.
 func (x *Index) addTo(s *sum, rows []*bucketRows) bool {
 	//mutate: index-sum-of-rows
 	if slices.Equal(s.of, rows) {
 		return false
 	}
 	s.of = append(s.of[:0], rows...)
+	// The sum of one is that one, with no addition.
 	if len(rows) == 1 {
 		s.total = rows[0]
 		return true
@@ -547,7 +585,9 @@ func (x *Index) addTo(s *sum, rows []*bucketRows) bool {
 	return true
 }
 
-// addParts brings the parts of the sum up to date and returns their totals.
+// addParts brings the parts of the sum up to date and returns their totals. The size of a part is
+// the square root of their number, at which a part and the list of parts are equally long. The
+// number only depends on that of the buckets: parts keep their places.
 func (x *Index) addParts(s *sum) []*bucketRows {
 	size := int(math.Sqrt(float64(len(s.of))))
 	n := (len(s.of) + size - 1) / size
@@ -562,10 +602,13 @@ func (x *Index) addParts(s *sum) []*bucketRows {
 	return totals
 }
 
-// merge adds rows up, which stay as they are. had is the sum of was; of classes whose rows are the same in both, so is the sum.
+// merge adds rows up, which stay as they are. had is the sum of was; of classes whose rows are the
+// same in both, so is the sum. Classes that have changed are added up anew from all rows, because a
+// sum cannot be taken back: what is lacking at the least, and the example, are minima.
 func (x *Index) merge(all, was []*bucketRows, had *bucketRows) *bucketRows {
 	w := &x.counting
 	anew := had == nil || len(was) != len(all)
+	// Classes of which no row has changed keep their old sum, as it is.
 	if !anew {
 		w.markChanged(all, was)
 	}
@@ -593,6 +636,7 @@ func (x *Index) merge(all, was []*bucketRows, had *bucketRows) *bucketRows {
 			}
 		}
 	}
+	// Classes are numbered in the order of certificates, so that the rows come out sorted.
 	out.rows = make([]why.Row, 0, n)
 	for i := range w.sums {
 		if r := &w.sums[i]; r.Nodes > 0 {
@@ -615,7 +659,9 @@ func (w *counting) makeRoom(class int) {
 	}
 }
 
-// markChanged marks the classes of which some rows differ.
+// markChanged marks the classes of which some rows differ. Lists are of the same length, and are
+// compared place by place; rows in them are sorted by class, so that one walk over both finds those
+// that came, went or differ.
 func (w *counting) markChanged(all, was []*bucketRows) {
 	for i := range all {
 		if all[i] == was[i] {
@@ -641,11 +687,13 @@ func (w *counting) markChanged(all, was []*bucketRows) {
 	}
 }
 
+// sameRow says whether two rows of one class count the same.
 func sameRow(a, b *why.Row) bool {
 	return a.Nodes == b.Nodes && a.Fits == b.Fits && a.Example == b.Example && slices.Equal(a.Removed, b.Removed) && slices.Equal(a.Short, b.Short)
 }
 
-// addRow adds the row to a sum of its class; one without nodes is empty.
+// addRow adds the row to a sum of its class; one without nodes is empty. The sum has lists of its
+// own from its first row on. Its example is the first of all by name.
 func addRow(sum, r *why.Row) {
 	if sum.Nodes == 0 {
 		*sum = *r
@@ -663,7 +711,8 @@ func addRow(sum, r *why.Row) {
 	}
 }
 
-// domain is the sum as a domain of a certificate.
+// domain is the sum as a domain of a certificate. Fits is what the rows add up to, and so cannot
+// differ from them.
 func (s *sum) domain(name string) why.Domain {
 	out := why.Domain{Name: name, Rows: s.total.rows}
 	for i := range out.Rows {
@@ -672,8 +721,11 @@ func (s *sum) domain(name string) why.Domain {
 	return out
 }
 
-// mostEvicted is the most that could fit in one domain, or in the pinned one, if all that can go were gone.
+// mostEvicted is the most that could fit in one domain, or in the pinned one, if all that can go
+// were gone. It is an upper bound, by resources alone: more than that never fits, and less may
+// still not.
 func (b *body) mostEvicted(pinned string) int64 {
+	// Nodes outside any domain of the level hold no gang that requires one, and do not count.
 	var most int64
 	for i, d := range b.layout.domains {
 		if d.counts && (pinned == "" || pinned == d.name) {
@@ -683,7 +735,14 @@ func (b *body) mostEvicted(pinned string) int64 {
 	return most
 }
 
-// cause names what the counts amount to.
+// cause names what the counts amount to: the first of these that is true.
+//
+//	NoMatchingNode      no node is for the class: the request must change, or nodes must come
+//	LargerThanAnyNode   an empty node would be too small
+//	TopologyFragmented  there is room for all pods, but not in one domain
+//	Stranded            there would be room by GPUs, and CPU or memory is short beside them
+//	Fragmented          enough GPUs are free, on nodes with too few each
+//	ClusterFull         too few GPUs are free
 func (b *body) cause(c *Class, cert *why.Certificate) why.Cause {
 	need, gpus := int64(cert.Need), c.Shape.GPUs
 	switch {

@@ -30,7 +30,7 @@ const (
 	mostPoints     = 100
 )
 
-// wish is what a class finds of its preferences on a node.
+// wish is what a class finds of its preferences on a node, before it is compared with other nodes.
 type wish struct {
 	near   int32 // the weight of its preferred terms of node affinity that match
 	taints int32 // that discourage it
@@ -45,14 +45,16 @@ const unspread = -1
 // rankBits are those by which a rank is raised where it is all that a class prefers.
 const rankBits = 9
 
-// ends are the smallest and largest of what a class finds, as coarse as comparing needs them.
+// ends are the smallest and largest of what a class finds, as coarse as comparing needs them. Two
+// equal ends give every node the same points.
 type ends struct {
 	near, taints, rank    int64 // the largest
 	podsLow, podsRange    int64
 	spreadLow, spreadHigh int64
 }
 
-// comparison is what a class keeps to weigh preferences of several kinds against each other.
+// comparison is what a class keeps to weigh preferences of several kinds against each other: for
+// each kind the values on the nodes that it fits on, and the ends that scores were last made with.
 type comparison struct {
 	near, taints, rank, pods, spread spectrum
 	ends                             ends
@@ -65,7 +67,8 @@ type spectrum []struct {
 	nodes int
 }
 
-// add counts one node more with the value or, with by = -1, one less.
+// add counts one node more with the value or, with by = -1, one less. A value that no node has is
+// dropped. It costs a binary search.
 func (s *spectrum) add(value int64, by int) {
 	at := sort.Search(len(*s), func(i int) bool { return (*s)[i].value >= value })
 	if at == len(*s) || (*s)[at].value != value {
@@ -95,7 +98,8 @@ func (s spectrum) high() int64 {
 	return s[len(s)-1].value
 }
 
-// enter counts a node that the class fits on or, with by = -1, one that it fitted on.
+// enter counts a node that the class fits on or, with by = -1, one that it fitted on. It must be
+// taken out with the same wish that it was entered with.
 func (p *comparison) enter(w wish, by int) {
 	p.near.add(int64(w.near), by)
 	p.taints.add(int64(w.taints), by)
@@ -106,7 +110,7 @@ func (p *comparison) enter(w wish, by int) {
 	}
 }
 
-// find works out the ends.
+// find works out the ends: a lookup of the first and last of each spectrum.
 func (p *comparison) find() ends {
 	e := ends{near: coarse(p.near.high()), taints: coarse(p.taints.high()), rank: p.rank.high()}
 	low, high := p.pods.low(), p.pods.high()
@@ -117,13 +121,15 @@ func (p *comparison) find() ends {
 	return e
 }
 
-// coarse is the number, rounded up to six significant bits.
+// coarse is the number, rounded up to six significant bits: 63 is 63, 64 is 64, 65 is 66, and 1,000
+// is 1,008. Rounding up, no value is above its end.
 func coarse(v int64) int64 {
 	k := spare(v)
 	return (v + 1<<k - 1) >> k << k
 }
 
-// floor is the number, rounded down to what is told apart in the range.
+// floor is the number, rounded down to what is told apart in the range: with a range of 1,000, in
+// steps of 16. Rounding down, no value is below its end.
 func floor(v, within int64) int64 {
 	k := spare(within)
 	return v >> k << k
@@ -132,8 +138,16 @@ func floor(v, within int64) int64 {
 // spare is how many bits of a number are rounded.
 func spare(v int64) int { return max(0, bits.Len64(uint64(v))-6) }
 
-// points is what the class makes of the wish: what Kubernetes' plugins give the node together, and between equals the weight of
-// node affinity, of which whole points hide small parts.
+// points is what the class makes of the wish: what Kubernetes' plugins give the node together, and
+// between equals the weight of node affinity, of which whole points hide small parts.
+//
+// For example, on the nodes that the class fits on its preferred terms add up to at most 80, and
+// this node has 40: 100 * 40/80 = 50 points, twice. At most 3 taints discourage it, and this node
+// has 1: 33 points, three times, are taken off. Together it is 100 - 99 = 1, to which images add up
+// to 100 of their own.
+//
+// Where preferences are of one kind, no other node is needed: a larger value is better, by how much
+// does not matter.
 func (c *Class) points(w wish) int64 {
 	p := c.compared
 	if p == nil {
@@ -169,7 +183,8 @@ func (c *Class) points(w wish) int64 {
 	return sum<<8 + fine
 }
 
-// compares says whether preferences of the class are of several kinds.
+// compares says whether preferences of the class are of several kinds. It depends on the cluster,
+// too: on whether any node has a taint that discourages, and any an image of the class.
 func (x *Index) compares(c *Class) bool {
 	kinds := 0
 	for _, is := range [...]bool{len(c.Shape.Spec.Preferred) > 0, x.m.Presence.Discouraging > 0, c.images != nil, c.Shape.Spec.Claims.Alternatives()} {
@@ -180,7 +195,9 @@ func (x *Index) compares(c *Class) bool {
 	return c.rules != nil && c.rules.soft || kinds > 1
 }
 
-// recompare begins anew where preferences of the class have become, or are no more, of several kinds.
+// recompare begins anew where preferences of the class have become, or are no more, of several
+// kinds. All nodes are looked at again, which happens as seldom as the first such taint or image
+// comes.
 func (x *Index) recompare(c *Class) {
 	if is := x.compares(c); is != (c.compared != nil) {
 		c.compared = nil
@@ -196,6 +213,8 @@ func (x *Index) recompare(c *Class) {
 const never = math.MaxUint64
 
 // weigh scores all nodes of the class anew where what their wishes are compared with has changed.
+// Wishes are at hand, so that it is a pass over numbers: joined puts the new points in the place of
+// the old, and the packing below them stays.
 func (x *Index) weigh(c *Class) {
 	if c.compared == nil {
 		return
@@ -224,7 +243,7 @@ func (x *Index) weigh(c *Class) {
 	}
 }
 
-// eachFit calls with every node that the class fits on.
+// eachFit calls with every node that the class fits on, in the order of the topology.
 func (x *Index) eachFit(c *Class, with func(f *bucketFit, i int, n *cluster.Node)) {
 	for _, b := range x.m.Topology.Buckets {
 		f := &c.ByBucket[b.ID]
@@ -236,7 +255,8 @@ func (x *Index) eachFit(c *Class, with func(f *bucketFit, i int, n *cluster.Node
 	}
 }
 
-// addWishes adds the wishes that concern the class.
+// addWishes adds the wishes that concern the class: its own, and those of pods that run. unit is
+// the greatest number that divides all their weights, so that values stay small and few.
 func (x *Index) addWishes(r *classRules, key ClassKey) {
 	if own, spec := r.own, key.Shape.Spec; own != nil {
 		for i := range spec.Rules().PodPreferred {
@@ -261,7 +281,7 @@ func (x *Index) addWishes(r *classRules, key ClassKey) {
 	r.unit = max(1, common)
 }
 
-// divisor is the greatest number that divides both.
+// divisor is the greatest number that divides both: Euclid's algorithm. With 0 it is the other.
 func divisor(a, b int64) int64 {
 	for b != 0 {
 		a, b = b, a%b
@@ -269,7 +289,8 @@ func divisor(a, b int64) int64 {
 	return max(a, -a)
 }
 
-// worth is what the rule counts in the domain: the weight of a wish for each pod, or the pods of a constraint.
+// worth is what the rule counts in the domain: the weight of a wish for each pod, or the pods of a
+// constraint. It is cut to fit, one below unlimited.
 func (u *rule) worth(d int32) int32 {
 	if u.kind == wishesSpread {
 		return u.pods[d]
@@ -305,7 +326,8 @@ func (r *classRules) wish(n *cluster.Node, w *wish) {
 	}
 }
 
-// seat notes whether the class fits on the node: a constraint that is a wish goes by how many domains there are with such nodes.
+// seat notes whether the class fits on the node: a constraint that is a wish goes by how many
+// domains there are with such nodes.
 func (r *classRules) seat(n *cluster.Node, fits bool) {
 	for i := range r.list {
 		if u := &r.list[i]; u.kind == wishesSpread {
@@ -328,7 +350,8 @@ func (r *classRules) lacksLabel(n *cluster.Node) bool {
 // as in Kubernetes: the first of seated.
 const noSeat = noDomain - 1
 
-// seat moves the node from the domain that it was noted in.
+// seat moves the node from the domain that it was noted in to another. seated counts by domain, one
+// place up, and open how many of these are not zero.
 func (u *rule) seat(n *cluster.Node, is int32) {
 	for int(n.Index) >= len(u.seats) {
 		u.seats = append(u.seats, noSeat)
@@ -353,7 +376,9 @@ func (u *rule) seat(n *cluster.Node, is int32) {
 	}
 }
 
-// resize works out what a pod counts for in each constraint that is a wish, and says whether that has changed.
+// resize works out what a pod counts for in each constraint that is a wish, and says whether that
+// has changed. As in Kubernetes it is the logarithm of the number of domains and 2: with more
+// domains each has fewer pods, and one pod is a larger difference.
 func (r *classRules) resize() (changed bool) {
 	for i := range r.list {
 		u := &r.list[i]

@@ -33,6 +33,9 @@ func (w *world) evictions(plan engine.Plan) error {
 // forOthers are the causes that take a place for somebody else.
 var forOthers = []engine.EvictionCause{engine.Reclaimed, engine.Preempted, engine.Shared, engine.Overran}
 
+// ofAnybody are the causes for which work ends that may not be evicted for others.
+var ofAnybody = []engine.EvictionCause{engine.MaxRun, engine.Broken, engine.Booked, engine.Drained}
+
 func (w *world) eviction(plan engine.Plan, e engine.Eviction) error {
 	p, known := w.pod[e.Pod]
 	others := slices.Contains(forOthers, e.Cause)
@@ -43,7 +46,7 @@ func (w *world) eviction(plan engine.Plan, e engine.Eviction) error {
 		return errors.New("it is not bound by us, or on its way out")
 	case some(w.Evictions, func(o engine.Eviction) bool { return o.Pod == e.Pod && o.UID == e.UID && w.now.Before(o.Until) }):
 		return errors.New("it is being evicted, or could not be")
-	case !p.Evictable && e.Cause != engine.MaxRun && e.Cause != engine.Broken:
+	case !p.Evictable && !slices.Contains(ofAnybody, e.Cause):
 		return errors.New("it may not be evicted")
 	case e.At.Before(w.now) || !e.Until.After(e.At):
 		return fmt.Errorf("at %v until %v", e.At, e.Until)
@@ -79,7 +82,7 @@ func (w *world) beneficiary(plan engine.Plan, e engine.Eviction, victim engine.P
 		return errors.New("the beneficiary does not wait")
 	case g.Terms.Patient:
 		return errors.New("nobody is stopped for the beneficiary")
-	case w.now.Before(g.Created.Add(g.Terms.Delay)):
+	case g.Terms.Delay > 0 && w.now.Before(g.Created.Add(g.Terms.Delay)):
 		return errors.New("the beneficiary is to wait first")
 	case !some(plan.Changes, func(c engine.Change) bool { return c.Hold != nil && held(*c.Hold) }):
 		return errors.New("the place is not held")
@@ -111,8 +114,11 @@ func (w *world) reclaimed(plan engine.Plan, g, from engine.Gang) error {
 		after := w.with(plan.Starts)
 		used := after.bill(after.charged(lender.Name))
 		payer, _ := w.queue(from.Queue)
+		first := w.decidedBy(plan, firstFor(plan, g.Key)-1)
 		over := func(a engine.Amount) bool {
-			return w.promised(a.Resource) && w.covers(payer, a.Resource) && used[a.Resource] > amount(lender.Quota, a.Resource)
+			// What is held counts, too, also what the plan holds before it makes room for this claimant.
+			has := max(used[a.Resource], w.committed(lender.Name, a.Resource, ""), first.committed(lender.Name, a.Resource, ""))
+			return w.promised(a.Resource) && w.covers(payer, a.Resource) && has > amount(lender.Quota, a.Resource)
 		}
 		if !some(w.resources(), over) {
 			return fmt.Errorf("queue %s has no more than its quota", lender.Name)
@@ -132,6 +138,16 @@ func (w *world) reclaimed(plan engine.Plan, g, from engine.Gang) error {
 		}
 	}
 	return nil
+}
+
+// firstFor is the version of the plan's first eviction for the gang.
+func firstFor(plan engine.Plan, gang string) (version uint64) {
+	for _, e := range plan.Evictions {
+		if e.For == gang && (version == 0 || e.Version < version) {
+			version = e.Version
+		}
+	}
+	return version
 }
 
 // lastFor is the version of the plan's last eviction for the gang.
@@ -272,6 +288,13 @@ func (w *world) leftWhole(plan engine.Plan) error {
 		}
 		if g.Whole && left > 0 {
 			return fmt.Errorf("gang %s is evicted whole or not at all, and is left with %d members", g.Key, left)
+		}
+		for _, group := range g.Groups {
+			if members := w.up(w.members(g, group)); group.Whole && len(members) > 0 {
+				if stay := len(after.up(members)); stay > 0 && stay < len(members) {
+					return fmt.Errorf("group %s of gang %s is evicted whole or not at all, and is left with %d members", group.Name, g.Key, stay)
+				}
+			}
 		}
 		if full := after.full(g, g.Group); !full && (left > 0 || g.Core) {
 			return fmt.Errorf("gang %s is left with %d members, under its minimum", g.Key, left)

@@ -10,8 +10,11 @@ import (
 )
 
 // flavorOf is the flavor of the resource in which what is on the node counts in the queue, "" for none: of those whose labels the node
-// has the one with the most, the first of several.
+// has the one with the most, the first of several. A node that does not exist, or not any more, is of none: nobody knows its labels.
 func (w *world) flavorOf(queue, resource string, n engine.Node) (name string) {
+	if n.Name == "" {
+		return ""
+	}
 	q, _ := w.queue(queue)
 	for _, g := range q.Flavors {
 		most := -1

@@ -374,10 +374,11 @@ func selector(labels []engine.Requirement) string {
 }
 
 // ruled says whether some pod has a rule between pods: then the order in which pods start matters.
-func (w *world) ruled() bool {
-	return some(w.Pods, func(p engine.Pod) bool {
-		return len(p.Rules().PodAffinity)+len(p.Rules().PodAntiAffinity)+len(p.Rules().Spread) > 0
-	})
+func (w *world) ruled() bool { return some(w.Pods, hasRules) }
+
+// hasRules says whether the pod is to be near others, apart from them, or spread with them.
+func hasRules(p engine.Pod) bool {
+	return len(p.Rules().PodAffinity)+len(p.Rules().PodAntiAffinity)+len(p.Rules().Spread) > 0
 }
 
 // tryInAnyOrder is try for worlds with rules between pods: any of the members is the next.

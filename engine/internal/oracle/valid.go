@@ -94,7 +94,7 @@ func (w *world) start(s engine.Start, evicted []engine.Eviction) error {
 	if broken := w.overdraft(g); broken != "" {
 		return fmt.Errorf("breaks %s", broken)
 	}
-	if broken := w.mixture(g); broken != "" {
+	if broken := w.mixture(g); broken != "" && w.without(evicted).mixture(g) != "" {
 		return fmt.Errorf("breaks %s", broken)
 	}
 	if broken := w.disorder(g); broken != "" && w.without(evicted).disorder(g) != "" {
@@ -185,7 +185,8 @@ func (w *world) outbid(plan engine.Plan, gone *engine.Ref) bool {
 		return len(q.Quota) > 0 || w.cfg.Policy == engine.TimeShare
 	}
 	return some(plan.Changes, func(c engine.Change) bool {
-		return c.Hold != nil && c.Hold.Gang == old.Key // it has another place instead
+		// It has another place instead, or who came in its stead has: a pod may use what is held for its owner, and gives that up.
+		return c.Hold != nil && w.claimed(w.Holds, c.Hold.Gang)[place(w.Holds[i])]
 	}) || some(plan.Changes, func(c engine.Change) bool {
 		return c.Hold != nil && c.Hold.Gang != old.Key && before(c.Hold.Gang) && (c.Hold.Node == w.Holds[i].Node || w.compete(c.Hold.Gang, old.Key))
 	}) || some(plan.Starts, func(s engine.Start) bool {
@@ -194,12 +195,15 @@ func (w *world) outbid(plan engine.Plan, gone *engine.Ref) bool {
 }
 
 // compete says whether what is held for one of the gangs can keep the other from starting on any node: a queue of both has
-// a limit, or some queue does not lend all of its quota.
+// a limit, some queue does not lend all of its quota, or a pod of one of them has rules about others.
 func (w *world) compete(a, b string) bool {
-	up, _ := w.chain(w.gang[a].Queue)
-	return some(w.Queues, func(q engine.Queue) bool { return len(q.Lend) > 0 }) || some(up, func(q engine.Queue) bool {
+	ruled := func(p engine.Pod) bool { return (p.Gang == a || p.Gang == b) && hasRules(p) }
+	lends := func(q engine.Queue) bool { return len(q.Lend) > 0 }
+	limits := func(q engine.Queue) bool {
 		return len(q.Limits)+len(q.UserLimits)+q.MaxRunning > 0 && w.below(w.gang[b].Queue, q.Name)
-	})
+	}
+	up, _ := w.chain(w.gang[a].Queue)
+	return some(w.Pods, ruled) || some(w.Queues, lends) || some(up, limits)
 }
 
 // remembered checks the plan's edits of memory: afterwards it holds what was live, less the holds of gangs

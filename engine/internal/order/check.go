@@ -5,8 +5,9 @@ import (
 	"github.com/berth-dev/berth/engine/internal/cluster"
 )
 
-// Check recounts the line: pods without a node are in it, and the queue orders that are kept have each gang in line once,
-// where it belongs. It costs a look at every pod and every gang in line.
+// Check recounts the line: pods without a node are in it, and the queue orders that are kept have
+// each gang in line once, where it belongs. It costs a look at every pod and every gang in line,
+// and is for audits.
 func (l *Line) Check(a *cluster.Check) {
 	l.checkOrders(a)
 	//archtest:any-order what is found is sorted
@@ -17,6 +18,8 @@ func (l *Line) Check(a *cluster.Check) {
 	}
 }
 
+// checkOrders recounts the queue orders. It finds out who pays from the objects as told, and not
+// from what gangs remember of it, so that both are held against each other.
 func (l *Line) checkOrders(a *cluster.Check) {
 	if !l.ordersKept() {
 		return

@@ -7,17 +7,28 @@ import (
 	"github.com/berth-dev/berth/engine/internal/index"
 )
 
-// Line is the gangs with members to place, in the order of their turns.
+// Line is the gangs with members to place, in the order of their turns: those to repair first, then
+// by priority, age and key (cluster.Turn). It is kept between cycles, because almost all of it is
+// as it was: Follow moves the few gangs that changed.
 type Line struct {
 	// Short is the gangs that run under their minimum with no member to place.
 	Short map[*cluster.Gang]bool
 
-	m       *cluster.Model
-	gangs   []*cluster.Gang
-	loose   int                      // of gangs, how many at the end are not in order yet
-	entries map[*cluster.Gang]*Entry // of gangs that are or were in line
-	orders  queueOrders              // the line, by queue
-	cycles  uint64                   // begun so far
+	// Invariant, between calls: a gang is in gangs exactly if it wants members placed, where its
+	// entry's Turn belongs, and then its entry is Lined. Each is there once.
+	m *cluster.Model
+	// gangs is the line, first turn first.
+	gangs []*cluster.Gang
+	// loose is how many gangs at the end of it are not in order yet. It is 0 but within Follow.
+	loose int
+	// entries has one for each gang that is or was in line, and loses it when nothing is left of
+	// the gang.
+	entries map[*cluster.Gang]*Entry
+	// orders is the line again, by queue.
+	orders queueOrders
+	// cycles is how many were begun so far. Numbers of cycles mark answers that are good for one
+	// cycle.
+	cycles uint64
 }
 
 // NewLine makes the line of the model, which nobody is in.
@@ -28,19 +39,27 @@ func NewLine(m *cluster.Model) *Line {
 // Len is how many wait.
 func (l *Line) Len() int { return len(l.gangs) }
 
-// Entry is a gang in line: what is known of it besides what the model tells.
+// Entry is a gang in line: what is known of it besides what the model tells. The line makes it and
+// drops it.
 type Entry struct {
-	Turn  cluster.Turn
-	Lined bool // is in the line, at its turn
+	Turn cluster.Turn
+	// Lined says that the gang is in the line, at Turn. Of a gang that is not, Turn is the last one
+	// that it had.
+	Lined bool
 	Memos
 
-	order   *queueOrder // that it is in, while those are kept
-	special uint64      // the cycle in which it has an answer of its own
-	tally   uint64      // of the memos
-	ask     Ask
+	// order is the one that the gang is in; nil: none, or they are not kept at present.
+	order *queueOrder
+	// special is the last cycle in which the gang has an answer of its own; 0: never.
+	special uint64
+	// tally is the gang's Tallies that the memos and ask are of.
+	tally uint64
+	// ask is the question that the gang was last given an answer to; zero: none.
+	ask Ask
 }
 
-// Memos are answers that follow from the gang alone, as of its tally. Who asks keeps them here.
+// Memos are answers that follow from the gang alone, as of its tally. Who asks keeps them here: the
+// line only throws them away when the gang has changed.
 type Memos struct {
 	Plain Plain
 	Able  Ability
@@ -58,7 +77,8 @@ type Plain struct {
 	Images uint64 // Model.Images.Edition, likewise
 }
 
-// Ability is whether a gang could start once all is over that ends by itself.
+// Ability is whether a gang could start once all is over that ends by itself. It depends on the
+// cluster, too, and so is of a state of it.
 type Ability struct {
 	Known, OK bool
 	As        uint64 // of what was told when it was found
@@ -77,10 +97,13 @@ func (l *Line) Entry(g *cluster.Gang) *Entry {
 	return e
 }
 
-// manyStale is how many gangs may be put in line one by one; more are sorted in together.
+// manyStale is how many gangs may be put in line one by one; more are sorted in together. To put
+// one in moves all behind it, so that many at once cost their number times the length of the line,
+// and a sort does not.
 const manyStale = 256
 
-// Follow brings the line up to date with the gangs, which are all whose tally changed since.
+// Follow brings the line up to date with the gangs, which are all whose tally changed since it was
+// last called. A gang costs two binary searches and a move of what is behind it in line.
 func (l *Line) Follow(changed []*cluster.Gang) {
 	for _, g := range changed {
 		if g.Gone() {
@@ -91,22 +114,27 @@ func (l *Line) Follow(changed []*cluster.Gang) {
 		}
 		l.put(g, len(changed) > manyStale)
 	}
+	// No two turns are equal, as they end in the key, so that the order does not depend on who came
+	// first.
 	if l.loose > 0 {
 		slices.SortFunc(l.gangs, func(a, b *cluster.Gang) int { return l.entries[a].Turn.Compare(l.entries[b].Turn) })
 		l.loose = 0
 	}
 }
 
-// put puts the gang where it belongs in the line, or takes it out of it. With many others it goes to the end, to be sorted
-// in with them.
+// put puts the gang where it belongs in the line, or takes it out of it. With many others it goes
+// to the end, to be sorted in with them.
 func (l *Line) put(g *cluster.Gang, many bool) {
 	wants := g.Wants()
 	t, e := g.TurnNow(), l.Entry(g)
+	// A gang under its minimum for which nobody can be placed waits for its owner to create
+	// members. It is not in line, but its grace period runs (Short).
 	if t.Repair && !wants {
 		l.Short[g] = true
 	} else {
 		delete(l.Short, g)
 	}
+	// Its old turn says where it is, so that it must leave before the turn is replaced.
 	if !wants || t != e.Turn {
 		l.remove(g)
 	}
@@ -127,7 +155,8 @@ func (l *Line) put(g *cluster.Gang, many bool) {
 	l.enterOrder(g)
 }
 
-// remove takes the gang out of the line, if it is in it.
+// remove takes the gang out of the line, if it is in it. It looks only in the part that is in
+// order: gangs at the loose end have come in the same Follow, each once.
 func (l *Line) remove(g *cluster.Gang) {
 	e := l.entries[g]
 	if e == nil || !e.Lined {

@@ -7,18 +7,25 @@ import (
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
-// passers is what the workloads of one user held in a queue when the cycle began, in the order in which they were in line.
+// passers is what the workloads of one user hold in a queue, in the order in which they were in
+// line. It answers how much of that belongs to workloads that were behind a given one in line, and
+// have passed it. Both lists are by workload's pod, first turn first.
 type passers struct {
 	turns []cluster.Turn
-	gpus  []int64 // held by the workload and all those after it
+	// gpus is what the pod and all those after it hold, in the unit of charges: a sum from the end,
+	// so that behind is one lookup.
+	gpus []int64
 }
 
-// behind is how many GPUs those hold who were in line after the turn.
+// behind is how many GPUs those hold who were in line after the turn, or at it. For example, the
+// user's pods were in line at 1, 3 and 5 and hold 2 GPUs each: behind a workload at 2 are 4 GPUs.
 func (p *passers) behind(t cluster.Turn) int64 {
 	if p == nil {
 		return 0
 	}
+	// Pods that hold something have turns without repair (TurnOf).
 	t.Repair = false
+	// The first who is not before the turn: that one and all after it are what is behind.
 	i, _ := slices.BinarySearchFunc(p.turns, t, cluster.Turn.Compare)
 	if i == len(p.turns) {
 		return 0
@@ -26,8 +33,8 @@ func (p *passers) behind(t cluster.Turn) int64 {
 	return p.gpus[i]
 }
 
-// passersOf returns those of the queue entry's user, nil if he has none. It looks at all pods of the queue once in a cycle, before
-// anything starts.
+// passersOf returns those of the queue entry's user, nil if he has none. It looks at all pods of
+// the queue, when it is first asked about the queue in a cycle, and not again.
 func (c *Selection) passersOf(s *queueEntry) *passers {
 	if c.passers[s.queue] == nil {
 		if c.passers == nil {
@@ -38,7 +45,8 @@ func (c *Selection) passersOf(s *queueEntry) *passers {
 	return c.passers[s.queue][s.user]
 }
 
-// passersIn finds the passers of all users of the queue.
+// passersIn finds the passers of all users of the queue. It costs a sort of the queue's pods that
+// hold GPUs.
 func passersIn(m *cluster.Model, q *cluster.Queue) map[string]*passers {
 	type held struct {
 		cluster.Turn
@@ -58,6 +66,7 @@ func passersIn(m *cluster.Model, q *cluster.Queue) map[string]*passers {
 		slices.SortFunc(all, func(a, b held) int { return a.Compare(b.Turn) })
 		p := &passers{turns: make([]cluster.Turn, len(all)), gpus: make([]int64, len(all))}
 		var sum int64
+		// From the last in line to the first: sum is what that workload and all behind it hold.
 		for i := len(all) - 1; i >= 0; i-- {
 			sum += all[i].gpus
 			p.turns[i], p.gpus[i] = all[i].Turn, sum

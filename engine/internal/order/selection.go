@@ -17,45 +17,83 @@ import (
 // head's age. A start changes the standing of its queue and of those above it and nobody else's, so that the next choice
 // costs the depth of the tree.
 
-// Queued is a gang in line, with its turn in this cycle.
+// Queued is a gang in line, with its turn in this cycle. There is one for each gang in line, and a
+// long line is copied in some cycles, so that it is kept small. What is said to be of the head is
+// written when the gang becomes the head of its queue order (lead), and means nothing before.
 type Queued struct {
 	cluster.Turn
 	Gang *cluster.Gang
-	Rank int32 // its priority, or the one that it was promoted to
+	// Rank is its priority, or the one that it was promoted to.
+	Rank int32
 
-	aged    bool // of the head of a user's queue order: it has waited for as long as it may be passed
-	ask     Ask
-	special uint64 // the last cycle in which it has an answer of its own
-	owed    int    // of the head of a queue order: how far up the tree it could take back what it asks for
-	hides   int    // of the head of a queue order, which borrows: how far up somebody behind it could
-	depth   int    // of the head of a queue order: of its queue in the tree
+	// aged, of the head of a user's queue order: it has waited for as long as it may be passed.
+	aged bool
+	// ask is what it asks for, as far as it is known; see Ask.
+	ask Ask
+	// special is the last cycle in which it has an answer of its own.
+	special uint64
+	// owed, of the head of a queue order: how far up the tree it could take back what it asks for,
+	// in levels; 0: nowhere. With 1 it could from the queues beside its own, with 2 also from those
+	// beside its parent.
+	owed int
+	// hides, of the head of a queue order, which borrows: how far up somebody behind it could.
+	hides int
+	// depth, of the head of a queue order: that of its queue in the tree.
+	depth int
 }
 
-// queueEntry is a queue that has something waiting in it or below it, or one user's part of such a queue.
+// queueEntry is a queue that has something waiting in it or below it, or one user's part of such a
+// queue. Entries are a tree like that of the queues, with users as leaves where a queue treats them
+// fairly, and the root above all. They are made when a cycle begins and are gone with it.
+//
+// Invariant, between turns: head, front and excess are as of now, and below is a heap.
 type queueEntry struct {
-	queue  *cluster.Queue // nil: of workloads without a queue
-	user   string         // whose part of the queue it is, where users are treated fairly
+	// queue is nil for workloads without a queue, and for the root.
+	queue *cluster.Queue
+	// user is whose part of the queue it is, where users are treated fairly; "" otherwise.
+	user string
+	// parent is nil for the root alone.
 	parent *queueEntry
-	order  []Queued       // its own workloads that have not had their turn
-	waits  int            // of queue order, at first
-	below  []*queueEntry  // a heap: the first goes first
-	place  int            // in parent.below
-	head   *Queued        // the one of queue order, or of those below, that goes next; nil: nothing is left
-	front  uint64         // what decides first between heads: see rate
-	excess queue.Fraction // how far it is above its share
-	past   queue.Fraction // what the queue used in the past, for its weight, or the user
-	depth  int            // of the queue in the tree: those at the top are at 1
+	// order is its own workloads that have not had their turn. It may share memory with the order
+	// that is kept, and only the marks of a head are written in it.
+	order []Queued
+	// waits is how many are in order when the cycle begins, where orders are made anew.
+	waits int
+	// below is a heap: the first goes first.
+	below []*queueEntry
+	// place is where it is in parent.below.
+	place int
+	// head is the one of order, or of those below, that goes next; nil: nothing is left.
+	head *Queued
+	// front is what decides first between heads, the highest first: see rate.
+	front uint64
+	// excess is how far the queue is above its share, or how many GPUs the user has: see measure.
+	excess queue.Fraction
+	// past is what the queue used in the past, for its weight, or the user. It does not change in a
+	// cycle.
+	past queue.Fraction
+	// depth is that of the queue in the tree: those at the top are at 1.
+	depth int
 
-	searched bool // somebody owed a place was looked for behind the head
-	rest     int  // of the queue order from that one on; 0: there is none
+	// searched says that somebody owed a place was looked for behind the head.
+	searched bool
+	// rest is how many there are from that one on to the end of order; 0: there is nobody. Counted
+	// from the end it stays right as order loses its first.
+	rest int
 
-	answers []Answer // that its workloads were given in this cycle
-	dues    []due
+	// answers are those that its workloads were given in this cycle, one for each question.
+	answers []Answer
+	// dues are how far up its workloads are owed a place, one for each question.
+	dues []due
 }
 
-// before says whether a goes before b: by what its head is, then by its excess and its past use, then by its head's age
-// and key.
-// Every step of the comparison is total, and the last one, by key, has no ties: two runs over the same state choose alike.
+// before says whether a goes before b: by what its head is, then by its excess and its past use,
+// then by its head's age and key. Of two entries beside each other that are both for their own
+// queue, this is the order between queues; see rate for an example.
+//
+// Every step of the comparison is total, and the last one, by key, has no ties: two runs over the
+// same state choose alike. An entry with nothing left goes last. Under policy fifo only repair and
+// age count.
 func (a *queueEntry) before(b *queueEntry, p api.Policy) bool {
 	if a.head == nil || b.head == nil {
 		return a.head != nil
@@ -74,10 +112,17 @@ func (a *queueEntry) before(b *queueEntry, p api.Policy) bool {
 	return a.head.younger(b.head) < 0
 }
 
-// rate is what decides first between heads, the highest before all others: whether there is something to repair, whether
-// it, or somebody behind it, is owed the place, its priority.
-// Four questions in one number, so that most comparisons of a heap are one of two integers: bit 63 for repair, 62 for what is
-// owed, 61 for somebody behind the head who is owed, and below them the priority, moved up so that the least is 0.
+// rate is what decides first between heads, the highest before all others: whether there is
+// something to repair, whether it, or somebody behind it, is owed the place, its priority.
+//
+// Four questions in one number, so that most comparisons of a heap are one of two integers: bit 63
+// for repair, 62 for what is owed, 61 for somebody behind the head who is owed, and below them the
+// priority, moved up so that the least is 0.
+//
+// For example, the head of queue a has priority 9 and would borrow, that of b has priority 0 and is
+// owed its place, and that of c has priority 5 and would borrow, but a workload behind it is owed
+// one. The order is b, c, a: bit 62, then bit 61, then the priority. When the turns of c have come to that workload, it is the
+// head and has bit 62.
 func (s *queueEntry) rate(p api.Policy) (front uint64) {
 	if s.head.Repair {
 		front = 1 << 63
@@ -98,14 +143,16 @@ func (s *queueEntry) rate(p api.Policy) (front uint64) {
 	return front | uint64(int64(s.head.Rank)-math.MinInt32)
 }
 
-// old says whether a user's head has waited for as long as it may be passed. It then goes with those who are owed their
-// place, or small work of other users that the quota has room for would always go before a large gang of his; and what he
-// used is not held against it.
+// old says whether a user's head has waited for as long as it may be passed. It then goes with
+// those who are owed their place, because otherwise small work of other users that the quota has
+// room for would always go before a large gang of this user; and what the user has used is not held
+// against it. The answer is no for every entry that is not a user's.
 func (s *queueEntry) old() bool {
 	return s.head.aged && s.parent != nil && s.parent.queue == s.queue
 }
 
-// used is what was used in the past, as far as it is held against the head.
+// used is what was used in the past, as far as it is held against the head: nothing of it against
+// an old one.
 func (s *queueEntry) used() queue.Fraction {
 	if s.old() {
 		return queue.Fraction{Num: 0, Den: 1}
@@ -113,10 +160,14 @@ func (s *queueEntry) used() queue.Fraction {
 	return s.past
 }
 
-// owes says whether who is owed a place that far up, from the queue of the head, is owed it by the queues beside this one.
+// owes says whether who is owed a place that far up, from the queue of the head, is owed it by the
+// queues beside this one. For example, the head is of a team, at depth 2, below a department at
+// depth 1. With a reach of 1 it is owed a place by the other teams: 2 - 1 < 2. Between departments
+// it counts only with a reach of 2: 2 - 2 < 1.
 func (s *queueEntry) owes(reach int) bool { return reach > 0 && s.head.depth-reach < s.depth }
 
-// younger compares age, then key; a pod by itself goes before a gang of the same.
+// younger compares age, then key; a pod by itself goes before a gang of the same key. It is
+// negative if q is older, and 0 only for the same workload.
 func (q *Queued) younger(o *Queued) int {
 	if c := q.Created.Compare(o.Created); c != 0 {
 		return c
@@ -127,32 +178,43 @@ func (q *Queued) younger(o *Queued) int {
 	return cluster.Before(q.Lone)
 }
 
-// Questions are what a selection asks of the cycle.
+// Questions are what a selection asks of the cycle. It asks in the middle of the plan, so that the
+// answers are of what has been decided so far.
 type Questions struct {
-	// Owed is how far up the tree the gang could take what it asks for back from whoever borrowed it.
+	// Owed is how far up the tree the gang could take what it asks for back from whoever borrowed
+	// it; see Queued.owed. It is dear: answers are kept by question (owes).
 	Owed func(*cluster.Gang) int
 	// Aged says whether who has the turn has waited for as long as it may be passed, and WakeAged wakes when it has.
 	Aged     func(cluster.Turn) bool
 	WakeAged func(cluster.Turn)
 }
 
-// Selection decides who goes next in one cycle.
+// Selection decides who goes next in one cycle. Its calls come in this order: Repeat if answers may
+// be repeated, Fill once, and then Next, Given or Keep, and Done for each turn, until Next has
+// nobody.
 type Selection struct {
-	l       *Line
-	draft   *draft.Draft
-	ledger  *queue.Ledger
-	ask     Questions
-	policy  api.Policy
-	repeats bool // answers can be repeated in this cycle
+	l      *Line
+	draft  *draft.Draft
+	ledger *queue.Ledger
+	ask    Questions
+	policy api.Policy
+	// repeats says that answers can be repeated in this cycle.
+	repeats bool
 
-	root    queueEntry
+	// root has every entry below it. Without queues, and under policy fifo, all workloads are in
+	// its own order.
+	root queueEntry
+	// entries are those of queues; users' are below them.
 	entries map[*cluster.Queue]*queueEntry
-	latest  *queueEntry // asked for
-	past    queue.Past
+	// latest is the entry of a queue that was last asked for.
+	latest *queueEntry
+	past   queue.Past
 
-	passers map[*cluster.Queue]map[string]*passers // by user; see passersOf
+	// passers is by queue and user; see passersOf.
+	passers map[*cluster.Queue]map[string]*passers
 
-	turn *Queued // whose turn it is, and the entry of its queue
+	// turn is whose turn it is, and in is the entry whose order it is of; nil before the first.
+	turn *Queued
 	in   *queueEntry
 }
 
@@ -162,8 +224,10 @@ func (l *Line) Begin(d *draft.Draft, ledger *queue.Ledger, ask Questions) *Selec
 	return &Selection{l: l, draft: d, ledger: ledger, ask: ask, policy: l.m.Config.Policy, entries: make(map[*cluster.Queue]*queueEntry), latest: &queueEntry{}}
 }
 
-// Fill makes up the queue orders of the line as it was told, with the gangs that lost allocations to time where they now
-// belong; only, unless nil, is alone in it. Those that are kept are taken where nothing is different.
+// Fill makes up the queue orders of the line as it was told, with the gangs that lost allocations
+// to time where they now belong; only, unless nil, is alone in it. Those that are kept are taken
+// where nothing is different. It costs the queues with something waiting where orders are kept, and
+// else the whole line.
 func (c *Selection) Fill(lifted []*cluster.Gang, only *cluster.Gang) {
 	// The orders of queues are kept from cycle to cycle (queueorder.go). They hold when nobody lost allocations merely because
 	// time passed, which moves a gang to those that are to be repaired without any change of the model.
@@ -175,7 +239,9 @@ func (c *Selection) Fill(lifted []*cluster.Gang, only *cluster.Gang) {
 	c.start(c.withLifted(lifted, only), false)
 }
 
-// withLifted is the line as it was told, with gangs that lost allocations to time put where they now belong.
+// withLifted is the line as it was told, with gangs that lost allocations to time put where they
+// now belong. The line itself is not changed: such losses are of this plan, and the model has not
+// been told of them.
 func (c *Selection) withLifted(lifted []*cluster.Gang, only *cluster.Gang) []Queued {
 	l := c.l
 	line := make([]Queued, 0, len(l.gangs)+len(lifted))
@@ -196,7 +262,8 @@ func (c *Selection) withLifted(lifted []*cluster.Gang, only *cluster.Gang) []Que
 	return line
 }
 
-// start makes up the queue orders of what is in line, or takes those that are kept.
+// start makes up the queue orders of what is in line, or takes those that are kept, and settles the
+// whole tree. With kept, line means nothing.
 func (c *Selection) start(line []Queued, kept bool) {
 	m := c.l.m
 	if len(m.Queues) > 0 {
@@ -230,7 +297,7 @@ func (c *Selection) start(line []Queued, kept bool) {
 	c.settle(&c.root)
 }
 
-// divide makes the queue orders.
+// divide makes the queue orders of the line. Each keeps the order of the line.
 func (c *Selection) divide(line []Queued) {
 	at := make([]*queueEntry, len(line))
 	for i := range line {
@@ -255,7 +322,8 @@ func (c *Selection) entryOf(q *Queued) *queueEntry {
 	return c.entryAt(orderKeyOf(q.Gang))
 }
 
-// entryAt returns the queue entry of the queue order, making it if it is not there.
+// entryAt returns the queue entry of the queue order, making it if it is not there. Of a queue that
+// treats its users fairly it is the user's, below that of the queue.
 func (c *Selection) entryAt(key orderKey) *queueEntry {
 	s := c.queueEntry(key.queue)
 	if s.queue == nil || s.queue.Spec == nil || !s.queue.Spec.FairUsers {
@@ -272,6 +340,7 @@ func (c *Selection) entryAt(key orderKey) *queueEntry {
 }
 
 // queueEntry returns the queue's entry, making it and those above it if they are not there.
+// Workloads without a queue are beside the queues at the top, in an entry for nil.
 func (c *Selection) queueEntry(q *cluster.Queue) *queueEntry {
 	// Neighbours in line are mostly of one queue.
 	if q == c.latest.queue && c.latest.parent != nil {
@@ -291,7 +360,12 @@ func (c *Selection) queueEntry(q *cluster.Queue) *queueEntry {
 	return s
 }
 
-// promote puts workloads that waited longer than their queue lets them before higher priorities of the queue.
+// promote puts workloads that waited longer than their queue lets them before higher priorities of
+// the queue. For those that have not waited so long yet, the plan is made again when they will
+// have.
+//
+// It does so within one queue order, and so for each user by itself where users are treated fairly.
+// The rank also counts between queues (rate).
 func (c *Selection) promote(s *queueEntry) {
 	if s.queue == nil || s.queue.Spec == nil || s.queue.Spec.PromoteAfter == 0 {
 		return
@@ -320,7 +394,8 @@ func (c *Selection) promote(s *queueEntry) {
 	slices.SortStableFunc(s.order, func(a, b Queued) int { return a.compare(&b) })
 }
 
-// compare is the order within a queue order.
+// compare is the order within a queue order: repair, rank, age, key. It differs from that of the
+// line only where somebody was promoted.
 func (q *Queued) compare(o *Queued) int {
 	if q.Repair != o.Repair {
 		return cluster.Before(q.Repair)
@@ -331,7 +406,8 @@ func (q *Queued) compare(o *Queued) int {
 	return q.younger(o)
 }
 
-// settle works out the queue entry and all below it.
+// settle works out the queue entry and all below it, from the leaves up: a head is known once those
+// below have theirs.
 func (c *Selection) settle(s *queueEntry) {
 	for _, b := range s.below {
 		c.settle(b)
@@ -358,8 +434,10 @@ func (c *Selection) settle(s *queueEntry) {
 	c.lead(s)
 }
 
-// measure works out how far the queue entry is above its share. What a user's workloads hold that passed his head, which has
-// waited for as long as it may be passed, is not held against it.
+// measure works out how far the queue entry is above its share. For a user it is the GPUs that the
+// user's workloads hold, less what those hold that passed the user's head, if this has waited for
+// as long as it may be passed: that others of the same user went before it is no reason to pass it
+// again.
 func (c *Selection) measure(s *queueEntry) {
 	users := s.queue != nil && s.parent.queue == s.queue
 	s.excess = c.ledger.Excess(s.queue, s.user, users)
@@ -369,7 +447,9 @@ func (c *Selection) measure(s *queueEntry) {
 	}
 }
 
-// lead finds the queue entry's head: of its own queue order and the best below it, what comes first in any queue order.
+// lead finds the queue entry's head: of its own queue order and the best below it, what comes first
+// in any queue order. It reads the heads of those below, and so is called from the leaves up. It
+// costs what owes and hidden do, and nothing in the length of the order.
 func (c *Selection) lead(s *queueEntry) {
 	s.head = nil
 	if len(s.order) > 0 {
@@ -395,21 +475,25 @@ func (c *Selection) lead(s *queueEntry) {
 	}
 }
 
-// ages finds out whether the head of a user's queue order has waited for as long as it may be passed.
+// ages finds out whether the head of a user's queue order has waited for as long as it may be
+// passed, and has the plan made again when it will have.
 func (c *Selection) ages(q *Queued) {
 	if q.aged = c.ask.Aged(q.Turn); !q.aged {
 		c.ask.WakeAged(q.Turn)
 	}
 }
 
-// due is how far up who asks so could take that back, at a standing.
+// due is how far up who asks so could take that back, at a standing. What is started or evicted
+// changes the standing, and the answer with it.
 type due struct {
 	ask   Ask
 	at    uint64
 	reach int
 }
 
-// owes is how far up the gang, which is in the queue entry's order, is owed a place. Those that ask the same get the same answer while nothing changes.
+// owes is how far up the gang, which is in the queue entry's order, is owed a place. Those that ask
+// the same get the same answer while nothing changes: what is owed depends on the queue and on what
+// is asked for, and not on who asks.
 func (c *Selection) owes(s *queueEntry, q *Queued) int {
 	if !c.repeatable(q) {
 		return c.ask.Owed(q.Gang)
@@ -426,9 +510,13 @@ func (c *Selection) owes(s *queueEntry, q *Queued) int {
 	return s.dues[i].reach
 }
 
-// hidden is how far up somebody in the queue order behind its head, who borrows, is owed a place. It has its turn once the head has
-// had its own, and before those of other queue orders who borrow. While nobody is evicted a queue has ever less quota left, so
-// that who was not owed a place before need not be asked again.
+// hidden is how far up somebody in the queue order behind its head, who borrows, is owed a place.
+// It has its turn once the head has had its own, and before those of other queue orders who borrow.
+//
+// The search goes on from where the last one ended (rest): those before it were not owed a place,
+// and while nobody is evicted a queue has ever less quota left, so that they need not be asked
+// again. So a cycle looks at each workload about once, and
+// not once for each turn.
 func (c *Selection) hidden(s *queueEntry) int {
 	i := 1
 	if s.searched {
@@ -439,6 +527,8 @@ func (c *Selection) hidden(s *queueEntry) int {
 	}
 	s.searched, s.rest = true, 0
 	for ; i < len(s.order); i++ {
+		// A workload about which nothing is known and that has its minimum would only grow, and
+		// growth is never owed.
 		if q := &s.order[i]; q.ask.class != nil || !q.Gang.Done { // who is done asks for nothing
 			if reach := c.owes(s, q); reach > 0 {
 				s.rest = len(s.order) - i
@@ -449,7 +539,8 @@ func (c *Selection) hidden(s *queueEntry) int {
 	return 0
 }
 
-// Next takes the one that goes next out of its queue order; false when nothing is left. Done ends its turn.
+// Next takes the one that goes next out of its queue order; false when nothing is left. Done ends
+// its turn, and must be called before the next.
 func (c *Selection) Next() (*Queued, bool) {
 	s := &c.root
 	if s.head == nil {
@@ -465,8 +556,9 @@ func (c *Selection) Next() (*Queued, bool) {
 	return q, true
 }
 
-// Done ends the turn: it works out where the queue entry now stands, whose order moved on and, with started, whose queue's
-// account changed, and those above it.
+// Done ends the turn: it works out where the queue entry now stands, whose order moved on and, with
+// started, whose queue's account changed, and those above it. It costs the depth of the tree, times
+// the logarithm of how many queues are beside each other.
 func (c *Selection) Done(started bool) {
 	// From the queue up to the root. Nobody else's place among its neighbours depends on what was done.
 	for s := c.in; s != nil; s = s.parent {
@@ -480,11 +572,13 @@ func (c *Selection) Done(started bool) {
 	}
 }
 
-// sift puts the i-th of the heap where it belongs. Most go far down: so it first goes down as if it came last, and from
-// there up.
+// sift puts the i-th of the heap where it belongs, given that all others are in order. Most go far
+// down: so it first goes down as if it came last, and from there up.
 func (c *Selection) sift(heap []*queueEntry, i int) {
 	// A queue that has just been served is mostly far from its next turn. Going down without comparing x at each level costs half
 	// the comparisons, and the few steps back up are rare.
+	// top is the highest place that x may come to: the first, if it goes before its parent, and
+	// else its own, since it goes before nobody above it.
 	x, top := heap[i], i
 	if i > 0 && x.before(heap[(i-1)/2], c.policy) {
 		top = 0

@@ -11,8 +11,10 @@ import (
 )
 
 // Placer finds places for pods of a cluster.
-// It keeps nothing: every answer is read from the index, which follows the model. What it places, it places on the model, and the
-// journal can take it back.
+//
+// It keeps nothing: every answer is read from the index, which follows the model. What it places,
+// it places on the model, and the journal can take it back. Both are those of the cluster's State
+// and outlive it.
 type Placer struct {
 	m  *cluster.Model
 	ix *index.Index
@@ -20,40 +22,62 @@ type Placer struct {
 
 func New(m *cluster.Model, ix *index.Index) *Placer { return &Placer{m: m, ix: ix} }
 
-// Order is members of one class that are to be placed together, by counting. It is complete: where it finds
-// no place there is none.
+// Order is members of one class that are to be placed together, by counting. It is complete: where
+// it finds no place there is none.
 //
-// Counting decides because like pods do not care which of them is where: n of them fit in a domain exactly if its count for the
-// class is n or more. Where pods of the class are in each other's way on different nodes, by rules or by devices that several
-// nodes reach, counts do not add up, and the order goes another way (coupled.go).
+// Counting decides because like pods do not care which of them is where: n of them fit in a domain
+// exactly if its count for the class is n or more. A node's count is how many pods of the class it
+// would take if no other pod came, nodes are independent of each other, and so the count of a
+// domain is the sum over its nodes. Where pods of the class are in each other's way on different
+// nodes, by rules or by devices that several nodes reach, counts do not add up, and the order goes
+// another way (coupled.go).
+//
+// For example, a gang of at least 8 that wants 16, in one rack. Racks a, b, c and d have room for
+// 7, 12, 40 and 18. Rack a is out. Of the others c and d have room for all 16, and d has less to
+// spare: d. With 10 in d instead of 18 it would be c.
 type Order struct {
-	Class   *index.Class
-	Layout  api.Layout
-	Pods    []*cluster.Pod  // to place now, by rank
-	Want    int             // how many there could be in all: a place that holds these too is better
-	Running []*cluster.Pod  // members that have an allocation
-	Kept    []*cluster.Node // held for these pods: taken first
+	// Class is the class of all pods of the order, up to date.
+	Class *index.Class
+	// Layout is of the gang or of the group. A zero layout asks for nothing.
+	Layout api.Layout
+	// Pods are to be placed now, by rank: what the minimum lacks. None of them has an allocation.
+	Pods []*cluster.Pod
+	// Want is how many there could be in all, Pods among them: a place that holds these too is
+	// better, because the gang can grow there.
+	Want int
+	// Running are the members that have an allocation, in any order. nil: the gang is not bound to
+	// any domain yet.
+	Running []*cluster.Pod
+	// Kept are nodes that are held for these pods, and are taken first. nil: none are.
+	Kept []*cluster.Node
 }
 
-// Uniform places the pods of the order, ranks in order of domain and name, and says whether it could.
+// Uniform places the pods of the order, ranks in order of domain and name, and says whether it
+// could. Where it could not, the model is as before. It costs a comparison for each domain of the
+// level, and for each pod one for each bucket and one update of its node.
 func (p *Placer) Uniform(o Order) bool {
 	if o.coupled() {
+		// An order that needs a search is not placed here. That it is not says nothing about
+		// whether it has a place.
 		return !o.Searches() && p.placeCoupled(o)
 	}
-	// Two steps: which domain of the required level takes the pods, and then which nodes in it. The first decides whether they
-	// start; the second can no longer fail, because the domain holds them all.
+	// There are two steps: which domain of the required level takes the pods, and then which nodes
+	// in it. The first decides whether they start. The second can no longer fail, because the
+	// domain holds them all.
 	sc, ok := p.ChooseScope(o)
 	if !ok {
 		return false
 	}
-	// Without further wishes the pods go one by one to the best node of the domain. With some, the domain is divided first.
+	// Without further wishes the pods go one by one to the best node of the domain. With some, the
+	// domain is divided first.
 	if o.Layout.Segment == 0 && o.Layout.Spread == "" && o.Layout.Preferred == "" {
 		p.fill(o, sc, o.Pods)
 	} else {
 		p.fillShares(o, p.divide(o, sc, len(o.Pods)))
 	}
-	// Neighbouring ranks talk most. The nodes are chosen by how well they pack, in an order that has nothing to do with ranks, so
-	// the ranks are dealt out over the chosen places afterwards. Of segments, fillShares has done it, each for itself.
+	// Neighbouring ranks communicate most. The nodes are chosen by how well they pack, in an order
+	// that has nothing to do with ranks, so the ranks are dealt out over the chosen places
+	// afterwards. fillShares has done this for segments, each by itself.
 	if o.Layout.Segment == 0 {
 		//mutate: topology-ranks
 		p.deal(o.Pods)
@@ -61,7 +85,9 @@ func (p *Placer) Uniform(o Order) bool {
 	return true
 }
 
-// fillShares places the pods share by share; segments keep their members together.
+// fillShares places the pods share by share, which together are all pods; segments keep their
+// members together. Shares of segments are whole segments, and so a cut of the ranks at their ends
+// never cuts one.
 func (p *Placer) fillShares(o Order, shares []share) {
 	left := o.Pods
 	for _, sh := range shares {
@@ -74,32 +100,41 @@ func (p *Placer) fillShares(o Order, shares []share) {
 	}
 }
 
-// fill places the pods in the scope, which holds them, each on the node that is best by then.
+// fill places the pods in the scope, which holds them, each on the node that is best by then. It
+// cannot fail: the count of the scope is of pods that fit together, and each pod that is placed
+// takes one off it, whichever node it goes to.
 func (s *Placer) fill(o Order, sc index.Scope, pods []*cluster.Pod) {
-	// A count that promises more than there is would be a fault of the index, and everything after it wrong. Check finds it in
-	// audits; here it must not pass for a full cluster.
+	// A count that promises more than there is would be a fault of the index, and every answer
+	// after it would be wrong. Audits look for it (Check); here it must not pass for a full
+	// cluster.
 	if n := s.place(o, sc, pods); n < len(pods) {
 		panic(fmt.Sprintf("engine: %d pods were promised in a scope that holds %d", len(pods), n))
 	}
 }
 
-// deal lets pods of one class change allocations, so that ranks follow domains and names.
+// deal lets pods of one class change allocations, so that ranks follow domains and names. For
+// example, the best nodes were b, a, a for ranks 0, 1 and 2; afterwards ranks 0 and 1 are on a, and
+// rank 2 is on b.
 func (p *Placer) deal(pods []*cluster.Pod) {
 	// Most gangs are placed in order already, and then no change is written to the journal.
 	if slices.IsSortedFunc(pods, func(a, b *cluster.Pod) int { return cluster.ComparePlaces(a.Host, b.Host) }) {
 		return
 	}
-	// An allocation is a node and the devices on it. The pods are of one class, so any of them may have any of the allocations,
-	// and what is free on the nodes stays as it is.
+	// An allocation is a node and the devices on it. The pods are of one class, so any of them may
+	// have any of the allocations, and what is free on the nodes stays as it is.
 	type allocation struct {
 		node    *cluster.Node
 		devices []string
-		place   int // among the node's occupants
+		// place is where on the node the pod is among its occupants. The pod that takes the
+		// allocation over takes this place over too.
+		place int
 	}
 	all := make([]allocation, len(pods))
 	for i, p := range pods {
 		all[i] = allocation{p.Host, p.HostDevices, slices.Index(p.Host.Pods, p)}
 	}
+	// The sort is stable, so that equal nodes keep the devices in the order in which they were
+	// given.
 	slices.SortStableFunc(all, func(a, b allocation) int { return cluster.ComparePlaces(a.node, b.node) })
 	p.m.Swap(pods, func() {
 		for i, p := range pods {
@@ -109,8 +144,10 @@ func (p *Placer) deal(pods []*cluster.Pod) {
 	})
 }
 
-// ChooseScope returns the domain of the required level that takes the pods: one that holds all that are
-// wanted before one that holds only these, then the one with the least room to spare.
+// ChooseScope returns the domain of the required level that takes the pods: one that holds all that
+// are wanted before one that holds only these, then the one with the least room to spare, then the
+// first by name. It reports false exactly if no domain takes them, and places nothing. Of a coupled
+// order the scope means nothing, and that there is one is all that it says.
 func (s *Placer) ChooseScope(o Order) (index.Scope, bool) {
 	if o.coupled() {
 		return index.Scope{}, s.tryCoupled(o)
@@ -125,14 +162,14 @@ func (s *Placer) ChooseScope(o Order) (index.Scope, bool) {
 		return s.tightestDomain(o, level)
 	}
 	parts := s.ix.Parts(o.Class, index.Scope{}, level)
-	// Members that run have settled where the gang is. The required level is about all members, so the others must join them
-	// there or wait.
+	// Members that run have settled where the gang is. The required level is about all members, so
+	// the others must join them there or wait.
 	if home := s.Home(level, o.Running); home != nil {
 		//mutate: topology-home
 		parts = slices.DeleteFunc(parts, func(p index.Part) bool { return !p.Scope.Same(home) })
 	}
-	// Room that is held for the gang comes first where it is enough: it was made by evicting somebody. If the domains with such
-	// room are too small, any other will do.
+	// Room that is held for the gang comes first where it is enough, because somebody was evicted
+	// to make it. If the domains with such room are too small, any other will do.
 	if len(o.Kept) > 0 {
 		kept := slices.DeleteFunc(slices.Clone(parts), func(p index.Part) bool { return s.firstOf(o.Kept, o.Class, p.Scope) == nil })
 		if sc, ok := s.tightestPart(o, kept); ok {
@@ -142,7 +179,8 @@ func (s *Placer) ChooseScope(o Order) (index.Scope, bool) {
 	return s.tightestPart(o, parts)
 }
 
-// tightestPart returns the part that suits the order best.
+// tightestPart returns the part that suits the order best, the first of equals. Invariant: best is
+// the best part so far that takes the pods, with their segments, or -1.
 func (s *Placer) tightestPart(o Order, parts []index.Part) (index.Scope, bool) {
 	best := -1
 	for i, p := range parts {
@@ -162,7 +200,8 @@ func (s *Placer) tightestPart(o Order, parts []index.Part) (index.Scope, bool) {
 	return parts[best].Scope, true
 }
 
-// tightestDomain is chooseScope where nothing but counts decides, which is most of the time.
+// tightestDomain is ChooseScope where nothing but counts decides, which is most of the time. It
+// allocates nothing, where a list of parts would be as long as the cluster has racks.
 func (p *Placer) tightestDomain(o Order, level int) (index.Scope, bool) {
 	var best *cluster.Domain
 	var holds int64
@@ -189,24 +228,29 @@ func (p *Placer) firstOf(nodes []*cluster.Node, c *index.Class, sc index.Scope) 
 	return nil
 }
 
-// better says whether a part that holds a suits a gang that wants so many better than one that holds b.
+// better says whether a part that holds a suits a gang that wants so many better than one that
+// holds b. Both hold what the gang needs. It is a strict order: of equals neither is better.
 func better(a, b, want int64) bool {
-	// A gang of at least 8 that would like 16 goes to a domain for 16 before one for 12, and there to the one with the least room
-	// beyond 16: large domains stay whole for large gangs.
+	// A gang of at least 8 that wants 16 goes to a domain for 16 before one for 12, and there to
+	// the one with the least room beyond 16: large domains stay whole for large gangs.
 	if x, y := min(a, want), min(b, want); x != y {
 		return x > y
 	}
 	return a < b
 }
 
+// segmentsFit says whether the order's pods divide into its segments within the scope. That the
+// scope has room for them all is not enough: three nodes with room for 7 hold 21 pods and no
+// segment of 8.
 func (p *Placer) segmentsFit(o Order, sc index.Scope) bool {
 	parts := p.ix.Parts(o.Class, sc, p.m.Level(o.Layout.SegmentLevel))
 	_, ok := divide.Segments(index.Counts(parts), len(o.Pods), o.Layout.Segment)
 	return ok
 }
 
-// Home returns the domain of the level where most of the pods are, the first of equals by name; nil where
-// none is in any.
+// Home returns the domain of the level where most of the pods are, the first of equals by name; nil
+// where none is in any. All of running have a host. They can be in several: labels of nodes change,
+// and others bind pods too.
 func (s *Placer) Home(level int, running []*cluster.Pod) *index.Scope {
 	if level == cluster.AnyLevel || len(running) == 0 {
 		return nil
@@ -244,17 +288,21 @@ func (p *Placer) scopeOf(n *cluster.Node, level int) (*index.Scope, string) {
 	return &index.Scope{Domains: []*cluster.Domain{d}}, d.Name
 }
 
-// share is how many pods go to a scope.
+// share is how many pods go to a scope, at least one. Unlike divide.Share it names the domain
+// itself.
 type share struct {
 	index.Scope
 	pods int
 }
 
-// divide splits k pods over the scope, which holds them, as the layout asks.
+// divide splits k pods over the scope, which holds them, as the layout asks. The shares sum to k
+// and each scope holds its share. They are in the order of the parts by name, but for the last
+// segment, if it is smaller, and for home, which comes first.
 func (p *Placer) divide(o Order, sc index.Scope, k int) []share {
 	l := o.Layout
 	switch {
-	// Segments are a promise and were checked by ChooseScope; spread and preferred levels are wishes and always have an answer.
+	// Segments are required and were checked by ChooseScope; spread and preferred levels are wishes
+	// and always have an answer.
 	case l.Segment > 0:
 		parts := p.ix.Parts(o.Class, sc, p.m.Level(l.SegmentLevel))
 		shares, _ := divide.Segments(index.Counts(parts), k, l.Segment)
@@ -271,6 +319,7 @@ func (p *Placer) divide(o Order, sc index.Scope, k int) []share {
 	return []share{{sc, k}}
 }
 
+// named puts the parts back in the place of their numbers, which index.Counts gave them.
 func named(parts []index.Part, shares []divide.Share) []share {
 	out := make([]share, len(shares))
 	for i, sh := range shares {
@@ -279,7 +328,8 @@ func named(parts []index.Part, shares []divide.Share) []share {
 	return out
 }
 
-// held counts the running members in each part.
+// held counts the running members in each part, in the order of the parts. It costs a comparison
+// for each pair of a part and a member.
 func (s *Placer) held(parts []index.Part, running []*cluster.Pod) []int {
 	out := make([]int, len(parts))
 	for _, p := range running {
@@ -292,21 +342,29 @@ func (s *Placer) held(parts []index.Part, running []*cluster.Pod) []int {
 	return out
 }
 
-// gather splits pods over as few domains of the preferred level as it can: one, or else few within one
-// domain of the next wider level, and so on up. Where members run already comes first.
+// gather splits pods over as few domains of the preferred level as it can: one, or else few within
+// one domain of the next wider level, and so on up. Where members run already comes first.
+//
+// For example, 20 pods prefer a rack. No rack holds 20. Block 1 has racks for 12 and 6, block 2 has
+// racks for 10, 9 and 8: block 1 holds 18, block 2 holds 27. So it is block 2, and there the two
+// racks for 10 and 9 are too small together: 10 + 9 pods and the last 1 in the rack for 8. Blocks
+// come before racks: racks of two blocks for 12 and 10 would be one rack fewer, and a longer way
+// between them.
+//
+// A preference always has an answer, since the scope holds all k.
 func (p *Placer) gather(o Order, sc index.Scope, k int) []share {
 	level := p.m.Level(o.Layout.Preferred)
 	inner := p.ix.Parts(o.Class, sc, level)
-	// Balanced asks for the same number in each domain, as collectives over rails do; where the counts do not allow it the
-	// members are gathered as usual.
+	// Balanced asks for the same number in each domain, as collectives over rails do. Where the
+	// counts do not allow it the members are gathered as usual.
 	if o.Layout.Balanced {
 		if shares, ok := divide.Balance(index.Counts(inner), k); ok {
 			return named(inner, shares)
 		}
 	}
-	// From the narrowest level outwards: one rack if one holds them all, else the fewest racks of one block, else the fewest
-	// racks of one zone, and so on. The first level at which a single domain is large enough ends it, and within that domain few
-	// divides.
+	// The loop goes from the narrowest level outwards: one rack if one holds them all, else the
+	// fewest racks of one block, else the fewest racks of one zone, and so on. It ends at the first
+	// level of which a single domain is large enough, and within that domain few divides.
 	for _, l := range p.climb(level) {
 		parts := p.ix.Parts(o.Class, sc, l)
 		i := p.tightest(o, l, parts, k)
@@ -321,11 +379,13 @@ func (p *Placer) gather(o Order, sc index.Scope, k int) []share {
 	return p.few(o, sc, level, k)
 }
 
-// climb lists the level and the nested levels around it, the narrowest first.
+// climb lists the level and the nested levels around it, the narrowest first: for rack, in a
+// topology of zone, block and rack, it is rack, block, zone.
 func (p *Placer) climb(level int) []int {
 	out := []int{level}
 	// Only levels that are known to lie within each other can be climbed; a label that a gang named by itself lies in none of
 	// them.
+	// Levels are numbered from the widest. A node lies within all of them.
 	up := level - 1
 	if level == cluster.NodeLevel {
 		up = len(p.m.Topology.Levels) - 1
@@ -338,7 +398,9 @@ func (p *Placer) climb(level int) []int {
 	return out
 }
 
-// tightest returns the part that holds k with the least to spare, home before all others; -1: none does.
+// tightest returns the part that holds k with the least to spare, home before all others; -1: none
+// does. Home comes first even if it has more to spare, since it is where the others of the gang
+// are.
 func (s *Placer) tightest(o Order, level int, parts []index.Part, k int) int {
 	if home := s.Home(level, o.Running); home != nil {
 		for i, p := range parts {
@@ -354,7 +416,7 @@ func (s *Placer) tightest(o Order, level int, parts []index.Part, k int) int {
 	return i
 }
 
-// within says whether the part is the domain, or the node, that home is.
+// within says whether the part is the domain, or the node, that home is, or lies within it.
 func (p *Placer) within(sc, home index.Scope) bool {
 	if home.Node != nil {
 		return sc.Node == home.Node
@@ -362,7 +424,9 @@ func (p *Placer) within(sc, home index.Scope) bool {
 	return slices.Contains(sc.Domains, home.Domains[0])
 }
 
-// few splits k pods over the fewest domains of the level in the scope, home first.
+// few splits k pods over the fewest domains of the level in the scope, home first. Nodes in no
+// domain of the level are one more part, so that the parts hold what the scope does. It overwrites
+// the fits of parts, which are its own.
 func (s *Placer) few(o Order, sc index.Scope, level, k int) []share {
 	parts := s.ix.WithRest(o.Class, sc, level, s.ix.Parts(o.Class, sc, level))
 	var out []share
@@ -371,6 +435,7 @@ func (s *Placer) few(o Order, sc index.Scope, level, k int) []share {
 			if n := int(min(p.Fits, int64(k))); s.within(p.Scope, *home) && n > 0 {
 				out = append(out, share{p.Scope, n})
 				k -= n
+				// Home has given all that it has, or all that is wanted.
 				parts[i].Fits = 0
 			}
 		}

@@ -6,14 +6,25 @@ import (
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
-// What a claim could ever get, from sums alone. Most claims that fail ask for more than all that may be evicted for them
-// would free, in all or in any one domain: those are turned down before any unit is looked at.
+// What a claim could ever get, from sums alone. Most claims that fail ask for more than everything that may be
+// evicted for them would free, in all or in any one domain. They are turned down here, before any unit is looked at.
+//
+// For example, a gang asks for 64 GPUs within one rack. The queue beside its own holds 80 GPUs more than its quota:
+// 40 in rack r1 and 40 in rack r2, and 10 GPUs are free in each. In all there are 100 GPUs, but no rack gets beyond
+// 50, so the claim cannot succeed.
+//
+// It is safe because every sum is too large if anything: it counts units that are too young, GPUs of another model,
+// and GPUs that are free in pieces. A claim that fails here fails in every later step as well.
 
-// beyondAll says whether the claim asks for more GPUs than there would be if all that may be evicted for it were gone:
-// in all, or in each of the domains that its members must share. It only knows of what is reclaimed; where other work may
-// be evicted too it says no.
+// beyondAll says whether the claim asks for more GPUs than there would be if everything that may be evicted for it
+// were gone: in all, or in each of the domains that its members must share.
+//
+// It only knows what is reclaimed. Where other work may be evicted too, by fair share, idleness, promise or priority,
+// it says no. It costs an addition for each queue, and one for each bucket and domain if members must share one.
 func (c *claim) beyondAll() bool {
 	y, s := c.y, c.y.Candidates
+	// Each of these is a right beside reclaiming, or a claim that GPUs do not decide: the sums would not be an upper
+	// bound.
 	if c.gpus == 0 || len(c.dims) == 0 || c.q == &s.m.Unqueued || s.m.Config.Policy == api.TimeShare || len(s.m.Tree.Idle) > 0 ||
 		s.m.Promises[c.g.Key] != nil || c.q.Outranks(c.t.Priority) {
 		return false
@@ -28,11 +39,15 @@ func (c *claim) beyondAll() bool {
 		return false // that is known in another way
 	}
 	for _, x := range cuts {
+		// The claim fails now, with the young units counted as well; but it must be woken when they may be evicted,
+		// as find would have it woken.
 		if y.Now.Before(x.ripe) {
 			c.awaitRipe(x)
 		}
 	}
 	y.findLeavers()
+	// Pods on their way out leave their GPUs without an eviction, also those whose GPUs are held for others, which
+	// may be given.
 	for _, list := range [][]*cluster.Pod{y.leavers.free, y.leavers.spoken} {
 		for _, p := range list {
 			free += p.Amount(quantity.DimGPU)
@@ -45,7 +60,8 @@ func (c *claim) beyondAll() bool {
 	return ok && p.Level >= 0 && !y.m.HasHeld(c.g) && c.beyondDomains(p.Level, cuts)
 }
 
-// cuts lists what other queues hold above their quota, as far up as the claimant's own is within its.
+// cuts lists what other queues hold above their quota, as far up as the claimant's own queue is within its quota: the
+// same walk as reclaim makes, with the sums of each cut and without its units.
 func (c *claim) cuts() []*cut {
 	s := c.y.Candidates
 	var out []*cut
@@ -62,7 +78,7 @@ func (c *claim) cuts() []*cut {
 	return out
 }
 
-// awaitRipe notes when units of the cut that are too young may be evicted.
+// awaitRipe asks for a cycle at the time when units of the cut that are too young may be evicted.
 func (c *claim) awaitRipe(x *cut) {
 	for _, u := range x.units {
 		least := c.y.minRun(u.of.payer)
@@ -75,9 +91,12 @@ func (c *claim) awaitRipe(x *cut) {
 	}
 }
 
-// beyondDomains says whether no domain of the level would have GPUs enough.
+// beyondDomains says whether no domain of the level would have GPUs enough. It adds up by bucket what cuts, leavers
+// and holds would leave there, and compares each domain with the sum over its buckets. Holds count in full, because
+// the claimant may be given them; those that the plan itself made, or no longer counts, are known from the journal.
 func (c *claim) beyondDomains(level int, cuts []*cut) bool {
 	y, s := c.y, c.y.Candidates
+	// sums is GPUs by bucket.
 	sums := make([]int64, s.m.Topology.Made)
 	for _, x := range cuts {
 		for _, f := range x.buckets {

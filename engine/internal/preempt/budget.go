@@ -5,16 +5,24 @@ import (
 	"github.com/berth-dev/berth/engine/internal/cluster"
 )
 
-// Disruption budgets: a set of victims that keeps them all comes before any that does not.
+// Disruption budgets. A set of victims that keeps them all comes before any that does not, whatever it costs.
+//
+// What a budget allows is known from Kubernetes (api.Disruption.Allowed), less the evictions that are decided and
+// have not begun, which Kubernetes cannot know of. For example, a budget allows 2 evictions, the plan has decided 1,
+// and a set has 3 pods under it: 3 - (2 - 1) = 2 evictions are beyond the budget.
 
-// disruption counts, by budget, the victims of a claim.
+// disruption counts, by budget, the pods of the units that are lifted or counted as gone.
 type disruption struct {
-	of   map[string]int // victims that the budget covers
-	kept map[string]int // of these, those in queues that never violate budgets
-	hard bool           // none may be violated
+	// of is how many of these pods the budget covers. nil: none is covered by any. An entry may be 0 once units are
+	// put back.
+	of map[string]int
+	// kept is how many of them are in queues that never break budgets (KeepBudgets).
+	kept map[string]int
+	// hard says that no budget may be broken at all, as when work is moved.
+	hard bool
 }
 
-// count adds the unit's pods, or with by = -1 takes them off.
+// count adds the unit's pods, or with by = -1 subtracts them. It is its own inverse.
 func (t *disruption) count(u *unit, by int) {
 	if !u.budgeted {
 		return
@@ -32,7 +40,8 @@ func (t *disruption) count(u *unit, by int) {
 	}
 }
 
-// broken is how many pods are evicted beyond what budgets allow, and whether one of those is never to be violated.
+// broken counts the pods that are evicted beyond what budgets allow; a pod under two such budgets counts twice. never
+// says that one of those budgets must not be broken, so that the set is of no use.
 func (y *Cycle) broken(t *disruption) (pods int, never bool) {
 	//archtest:any-order sums are the same in any order
 	for b, n := range t.of {
@@ -53,7 +62,9 @@ func (y *Cycle) allowed(budget string) int {
 	return max(0, d.Allowed-y.underWay()[budget])
 }
 
-// underWay counts, by budget, pods whose eviction is decided and has not begun, which no budget knows of yet.
+// underWay counts, by budget, the pods whose eviction is decided and has not begun, which no budget knows of yet. It
+// counts those of earlier plans once in a cycle; evict and Disrupt add those of this one. Surges do not count: their
+// pod ends only when the next one runs.
 func (y *Cycle) underWay() map[string]int {
 	if y.disrupted == nil {
 		y.disrupted = make(map[string]int)
@@ -73,7 +84,8 @@ func (y *Cycle) disrupt(p *cluster.Pod) {
 	}
 }
 
-// forbidden says whether evicting the pod alone violates a budget that its queue always keeps.
+// forbidden says whether evicting the pod alone breaks a budget that its queue always keeps. Such a pod is in no set,
+// so it is not made legal in the first place.
 func (c *claim) forbidden(p *cluster.Pod) bool {
 	q := p.Payer
 	if len(p.Budgets) == 0 || q == nil || q.Spec == nil || !q.Spec.KeepBudgets {

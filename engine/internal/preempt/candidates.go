@@ -11,15 +11,21 @@ import (
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
-// Candidates is the running workloads of all queues, in the order in which they may be evicted.
+// Candidates is the running workloads of all queues, in the order in which they may be evicted. It lives as long as
+// the model, and is used by one cycle at a time.
 type Candidates struct {
 	m      *cluster.Model
 	ix     *index.Index
 	placer *place.Placer
 
-	lists    map[*cluster.Queue]*candidateList
-	editions uint64 // of lists
+	// lists has an entry for each queue that was ever asked about. It is only looked up, never ranged over.
+	lists map[*cluster.Queue]*candidateList
+	// editions is how many editions of lists were numbered so far. A number is given once, and to one list.
+	editions uint64
 
+	// Scratch memory of claims and scans. What is in it has the number of the claim or the scan that wrote it, and
+	// means nothing to any other. That is what lets a claim begin without resetting the units and nodes of the one
+	// before.
 	// Scratch memory of claims and scans. What is in it has the number of the claim or the scan that wrote it, and is of
 	// no meaning to any other.
 	claims uint64          // made so far
@@ -32,18 +38,37 @@ func New(m *cluster.Model, ix *index.Index, placer *place.Placer) *Candidates {
 	return &Candidates{m: m, ix: ix, placer: placer, lists: make(map[*cluster.Queue]*candidateList)}
 }
 
-// candidateList is the running workloads of a queue, those first that keep their allocations longest: by priority, then since when, then by
-// key. It is kept from claim to claim and from cycle to cycle: of who comes, changes or goes, note is taken.
+// candidateList is the running workloads of a queue, those first that keep their allocations longest: by priority,
+// then by start, then by key. It is kept from claim to claim and from cycle to cycle; the model notes which workloads
+// come, change or go (Queue.Changes), and the list is brought up to date when it is next asked for.
+//
+// A list with the queues below it is made of the lists of the children, and a cut of that. Each states the edition
+// that it was made of, so that nothing has to be invalidated:
+//
+//	own list of a   edition 7
+//	own list of b   edition 9     b changed last
+//	list of both    edition 8     older than 9: it is made again, with edition 10
+//	cut of both     made of 8     not 10: it is made again
 type candidateList struct {
-	made    bool
-	all     []*running
-	by      map[cluster.Workload]*running
-	of      uint64     // Tree.Version of the queues
-	revised uint64     // when running workloads last changed, as editions are numbered
-	below   []*running // with those of the queues below it
-	edition uint64     // of below, or of running workloads where there are none below: no other ever has it
-	ranked  []*running // the same in the order that they have among those beside the queue
-	cut     cut
+	// made is false until the list is first asked for.
+	made bool
+	// all is the list itself.
+	all []*running
+	// by finds an entry of all.
+	by map[cluster.Workload]*running
+	// of is the Tree.Version of the queues that the list was made at. In another tree all of it is made anew.
+	of uint64
+	// revised is when all last changed, as editions are numbered.
+	revised uint64
+	// below is all with the running workloads of the queues below, in the order of compareBelow; unused where there
+	// are none.
+	below []*running
+	// edition is that of below, or of all where there are no queues below.
+	edition uint64
+	// ranked is below in the order that it has among the queues beside this one: the parent merges these.
+	ranked []*running
+	// cut is the last one that was made of the list; its own fields say what it is good for.
+	cut cut
 }
 
 // candidatesOf returns the queue's list of candidates, making one if there is none.
@@ -56,12 +81,13 @@ func (s *Candidates) candidatesOf(q *cluster.Queue) *candidateList {
 	return r
 }
 
-// runningOf returns the queue's own running workloads.
+// runningOf returns the queue's own running workloads, in order. The list is the one that is kept: callers must not
+// change it, and it is good until the next change of the model.
 func (s *Candidates) runningOf(q *cluster.Queue) []*running {
 	r := s.candidatesOf(q)
 	switch {
-	// Bringing a list up to date costs a search and a move of memory for each change, and making it anew a sort. With changes for
-	// half of the list, making it anew is cheaper.
+	// To bring a list up to date costs a search and a move of memory for each change, to make it anew costs a sort.
+	// With changes for half of the list, making it anew is cheaper.
 	case !r.made || !q.Followed || r.of != s.m.Tree.Version || len(q.Changes) > 8+len(r.all)/2:
 		s.listCandidates(q)
 	case len(q.Changes) > 0:
@@ -80,12 +106,14 @@ func (s *Candidates) runningOf(q *cluster.Queue) []*running {
 	return r.all
 }
 
+// nextEdition returns a number that no list has had.
 func (s *Candidates) nextEdition() uint64 {
 	s.editions++
 	return s.editions
 }
 
-// listCandidates makes the queue's list of candidates.
+// listCandidates makes the queue's list of candidates from its pods, in no order, and sorts it. From then on the
+// model notes changes for it (Queue.Followed). It costs a look at each pod of the queue and a sort of its workloads.
 func (s *Candidates) listCandidates(q *cluster.Queue) {
 	r := s.candidatesOf(q)
 	*r = candidateList{made: true, all: r.all[:0], by: make(map[cluster.Workload]*running), of: s.m.Tree.Version, revised: s.nextEdition()}
@@ -109,7 +137,9 @@ func (s *Candidates) listCandidates(q *cluster.Queue) {
 	slices.SortFunc(r.all, compareRunning)
 }
 
-// revise looks again at one running workload, which may have come, changed or gone.
+// revise looks again at one running workload, which may have come, changed or gone. A pod by itself that is the same
+// object as before has only been lifted and put back by a trial, and is what it was; where models or flavors count
+// apart it may have another charge, and is looked at all the same.
 func (s *Candidates) revise(q *cluster.Queue, l cluster.Workload) {
 	r := s.candidatesOf(q)
 	was := r.by[l]
@@ -124,7 +154,8 @@ func (s *Candidates) revise(q *cluster.Queue, l cluster.Workload) {
 	}
 }
 
-// newRunning makes the running workload, nil where it has no allocations in the queue.
+// newRunning makes the running workload; nil where it has no allocations in the queue. Of a gang only the members
+// count that are charged to this queue and are not on their way out.
 func (s *Candidates) newRunning(q *cluster.Queue, l cluster.Workload) *running {
 	t := &running{payer: q, Workload: l}
 	stays := func(p *cluster.Pod) bool { return p.Payer == q && !p.Leaving() }
@@ -145,7 +176,7 @@ func (s *Candidates) newRunning(q *cluster.Queue, l cluster.Workload) *running {
 	return t
 }
 
-// replaceRunning puts the one in the place of the other, in order; nil: nobody.
+// replaceRunning puts the one in the place of the other, in order; nil: nobody. was has to be in the list.
 func replaceRunning(all []*running, was, is *running) []*running {
 	if was != nil {
 		i, _ := slices.BinarySearchFunc(all, was, compareRunning)
@@ -161,17 +192,21 @@ func replaceRunning(all []*running, was, is *running) []*running {
 	return all
 }
 
-// runningBelow returns the running workloads of the queue and of all below it: those first whose minimum the quotas of the queues
-// below it cover. Who borrows from a queue beside it in the same department is the first to give up what the department
-// borrows.
+// runningBelow returns the running workloads of the queue and of all below it, those first whose minimum the quotas
+// of the queues below it cover. So a workload that borrows from a queue beside it in the same department is the first
+// to give up what the department borrows.
+//
+// It costs nothing but a walk over the queues below where no list has changed; otherwise a merge of the lists of the
+// children, of which only those that changed are sorted again.
 func (s *Candidates) runningBelow(q *cluster.Queue) []*running {
 	own, r := s.runningOf(q), s.candidatesOf(q)
 	if len(q.Children) == 0 {
 		r.edition = r.revised
 		return own
 	}
-	// The list with those below is made of the queue's own and of its children's. If none of them has a later edition than it was
-	// made of, it holds. An edition is given once and to one list, so that equal editions mean equal lists.
+	// The list with those below is made of the queue's own list and of its children's. If none of them has a later
+	// edition than this one was made at, it holds. An edition is given once and to one list, so that equal editions
+	// mean equal lists.
 	last := r.revised
 	for _, c := range q.Children {
 		s.runningBelow(c)
@@ -189,7 +224,8 @@ func (s *Candidates) runningBelow(q *cluster.Queue) []*running {
 		}
 		lists = append(lists, below.ranked)
 	}
-	// The lists are sorted already, each by itself: two at a time are merged, in rounds, which costs n log k for k children.
+	// Each list is sorted already. Two at a time are merged, in rounds, which costs n log k for n workloads and k
+	// children.
 	for len(lists) > 1 {
 		lists = append(lists[2:], merge(lists[0], lists[1], compareBelow(q)))
 	}
@@ -197,7 +233,8 @@ func (s *Candidates) runningBelow(q *cluster.Queue) []*running {
 	return r.below
 }
 
-// compareBelow is the order of running workloads of the queue and of those below it.
+// compareBelow is the order of running workloads of the queue and of those below it: first those that all queues in
+// between cover.
 func compareBelow(q *cluster.Queue) func(a, b *running) int {
 	return func(a, b *running) int {
 		if x, y := a.coveredUpTo(q.Depth), b.coveredUpTo(q.Depth); x != y {
@@ -207,7 +244,7 @@ func compareBelow(q *cluster.Queue) func(a, b *running) int {
 	}
 }
 
-// merge makes one list of two, in order.
+// merge makes one sorted list of two. Of equal workloads those of a come first.
 func merge(a, b []*running, compare func(a, b *running) int) []*running {
 	out := make([]*running, 0, len(a)+len(b))
 	for len(a) > 0 && len(b) > 0 {
@@ -219,30 +256,47 @@ func merge(a, b []*running, compare func(a, b *running) int) []*running {
 	return append(append(out, a...), b...)
 }
 
-// cut is the part of a list of candidates that quota does not cover, and what it would free.
+// cut is the part of a list of candidates that a queue's part (its quota or fair share) does not cover, with what it
+// would free. It is kept with the list and used again for as long as everything that it was made of is the same: the
+// edition, the topology, the dimensions and the parts. That turns thousands of claims by the same right into one walk
+// over the list.
 type cut struct {
-	edition uint64 // of the list of candidates
-	shape   uint64 // of the topology
-	dims    []int
-	parts   []int64 // what the queue is promised of each; where that is a fair share, followed by those of all below it
-	over    []int
+	// edition is that of the list of candidates.
+	edition uint64
+	// shape is that of the topology, since buckets are of it.
+	shape uint64
+	// dims is what the claimant asked for, of what is promised or shared.
+	dims []int
+	// parts is what the queue is promised of each of dims; where that is a fair share, followed by the shares of all
+	// queues below.
+	parts []int64
+	// over is those of dims of which the queue holds more than its part.
+	over []int
 
-	awaits   bool // places held for workloads of the queue were counted
-	units    []*unit
-	ripe     time.Time // when all of them have run for as long as they must
+	// awaits says that places held for workloads of the queue were counted, which no edition tells: the cut is not
+	// used again.
+	awaits bool
+	// units is what may be asked back, in the order in which find comes upon it.
+	units []*unit
+	// ripe is when all of the units have run for as long as they must. Until then claims must look at them one by
+	// one.
+	ripe time.Time
+	// budgeted says that disruption budgets cover some unit.
 	budgeted bool
-	gpus     int64
-	buckets  []bucketGPUs
+	// gpus is what all units have, in GPUs; buckets is the same by bucket, one entry for each run of pods in one
+	// bucket.
+	gpus    int64
+	buckets []bucketGPUs
 }
 
-// bucketGPUs is what units have on the nodes of a bucket.
+// bucketGPUs is the GPUs that units have on the nodes of a bucket.
 type bucketGPUs struct {
 	bucket *cluster.Bucket
 	gpus   int64
 }
 
-// cutOf returns the units of what a queue holds beyond its part of the dims, nil where it holds no more. share says that the
-// parts are fair shares.
+// cutOf returns the units of what a queue holds beyond its part of the dims; nil: it holds no more. share says that
+// the parts are fair shares, whose cut also depends on the shares of the queues below.
 func (y *Cycle) cutOf(z *cluster.Queue, dims []int, part func(*cluster.Queue, int) int64, share bool) *cut {
 	s := y.Candidates
 	v := newCover(s, z, dims, part)
@@ -256,6 +310,8 @@ func (y *Cycle) cutOf(z *cluster.Queue, dims []int, part func(*cluster.Queue, in
 	awaited := y.awaitedBelow(z, dims)
 	var room [8]int64
 	parts := v.parts(room[:0], z)
+	// Everything that the cut depends on is compared. Places that are held are not: where there are any, now or when
+	// the cut was made, it is made anew.
 	if x.edition == r.edition && x.shape == s.m.Topology.Shape && slices.Equal(x.dims, dims) && slices.Equal(x.over, v.over) && !x.awaits && len(awaited) == 0 && slices.Equal(x.parts, parts) {
 		return x
 	}
@@ -269,7 +325,8 @@ func (y *Cycle) cutOf(z *cluster.Queue, dims []int, part func(*cluster.Queue, in
 	return x
 }
 
-// parts adds the queue's part of each of the dims, and of all queues below it where parts are fair shares.
+// parts adds the queue's part of each of the dims, and those of all queues below it where parts are fair shares: the
+// numbers that a kept cut is compared by. The order is that of the tree.
 func (v *cover) parts(to []int64, q *cluster.Queue) []int64 {
 	for _, dim := range v.dims {
 		to = append(to, v.part(q, dim))
@@ -282,10 +339,21 @@ func (v *cover) parts(to []int64, q *cluster.Queue) []int64 {
 	return to
 }
 
-// find lists the units: of the list of candidates, in order, what does not fit in the part beside those before. What can never be
-// evicted is covered before everything else, then what running workloads need at the least, then their members above that. So
-// whoever starts beyond the part takes nobody else's cover with it, unless it goes before that one by priority and would
-// fit in the part without it.
+// find lists the units: of the list of candidates, in order, what does not fit into the part beside those before.
+// What can never be evicted is covered before everything else, then what running workloads need at the least, then
+// their groups and then their members above that. So a workload that starts beyond the part takes nobody else's cover with it, unless it
+// goes before that one by priority and would fit into the part without it.
+//
+// For example, a queue has a quota of 8 GPUs and runs, by priority: a with 4 GPUs, b with 6, c with 2, d with 4, all
+// of them evictable. a is covered (4 of 8), b is not (10), c is (6), d is not (10). The cut is b and d: evicting both
+// leaves the queue with 6 GPUs, and it may have 2 more without borrowing.
+//
+// Members above the minimum come last, whatever the priority of their gang: e with a minimum of 2 and 4 members of 1
+// GPU each has its minimum covered before anybody grows, and keeps the other 2 members only as far as the quota
+// reaches after that.
+//
+// It is deterministic because the list is. It costs one look at each running workload, twice where gangs have members
+// above their minimum.
 func (x *cut) find(v *cover, awaited []awaited, pass uint64) {
 	v.firm()
 	take := func(u *unit) {
@@ -294,8 +362,11 @@ func (x *cut) find(v *cover, awaited []awaited, pass uint64) {
 			x.units = append(x.units, u)
 		}
 	}
+	// elastic says that there is a gang with members above its minimum, so that the second pass is worth it.
 	elastic := false
 	for _, t := range v.all {
+		// Workloads for which places are held are covered as if they ran: by their priority, among those that the
+		// queues below cover.
 		for len(awaited) > 0 && (awaited[0].priority > t.priority || !v.coveredBelow(t)) {
 			v.covers(awaited[0].takes, nil)
 			awaited = awaited[1:]
@@ -310,16 +381,23 @@ func (x *cut) find(v *cover, awaited []awaited, pass uint64) {
 	for _, g := range awaited {
 		v.covers(g.takes, nil)
 	}
-	for _, t := range v.all {
-		for i := 0; elastic && i < len(t.units); i++ {
-			if u := t.units[i]; u.size != nil && !v.covers(u.size, nil) && v.lacks(t.payer, u.size) {
+	for _, groups := range []bool{true, false} {
+		for _, t := range v.all {
+			for i := 0; elastic && i < len(t.units); i++ {
+				u := t.units[i]
+				if u.size == nil || u.group != groups || v.covers(u.size, nil) || !v.lacks(t.payer, u.size) {
+					continue
+				}
+				for _, o := range u.spare {
+					take(o) // what is above the minimum of a group that does not fit does not fit either
+				}
 				take(u)
 			}
 		}
 	}
 }
 
-// awaited is a workload that a place is held for, and has not started.
+// awaited is a workload that a place is held for and that has not started.
 type awaited struct {
 	key      string
 	priority int32
@@ -327,6 +405,8 @@ type awaited struct {
 }
 
 // awaitedBelow lists those of the queue and of all below it, by priority: their places are covered as if they ran.
+// Otherwise the quota would seem to cover another workload in their stead, which would be evicted once they start. It
+// lists none where nothing of the dims is pledged, which is most often so and costs a look at the dims.
 func (y *Cycle) awaitedBelow(z *cluster.Queue, dims []int) (out []awaited) {
 	//mutate: cover-awaited
 	if !slices.ContainsFunc(dims, func(dim int) bool { return z.Pledged.At(dim) > 0 }) {
@@ -349,7 +429,7 @@ func (y *Cycle) awaitedBelow(z *cluster.Queue, dims []int) (out []awaited) {
 	return out
 }
 
-// appraiseCut adds up what the units of the cut would free, and finds out from when on all may be evicted.
+// appraiseCut adds up what the units of the cut would free, and finds out from when on all of them may be evicted.
 func (s *Candidates) appraiseCut(x *cut) {
 	x.ripe, x.budgeted, x.gpus = time.Time{}, false, 0
 	for _, u := range x.units {
@@ -372,14 +452,15 @@ func (s *Candidates) appraiseCut(x *cut) {
 	}
 }
 
-// Displaced adds the pods of the queue's running workloads that leave when the nodes are to be empty, and returns the gangs
-// of which nothing stays. Where what is left of a gang is on those nodes, all of the gang leaves.
+// Displaced adds the pods of the queue's running workloads that leave when the nodes are to be empty, and returns the
+// gangs of which nothing stays. Where what is left of a gang is on those nodes, all of the gang leaves.
 func (s *Candidates) Displaced(q *cluster.Queue, on func(*cluster.Node) bool, out map[*cluster.Pod]bool) (gangs []*cluster.Gang) {
 	for _, t := range s.runningOf(q) {
 		for _, u := range t.units {
 			if !slices.ContainsFunc(u.pods, func(p *cluster.Pod) bool { return on(p.Host) }) {
 				continue
 			}
+			// The full slice expression makes append copy, since u.spare is kept.
 			for _, v := range append(u.spare[:len(u.spare):len(u.spare)], u) {
 				for _, p := range v.pods {
 					out[p] = true

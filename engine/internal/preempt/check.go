@@ -6,14 +6,19 @@ import (
 	"github.com/berth-dev/berth/engine/internal/cluster"
 )
 
-// Check notes where the queue's list of candidates, if it is kept, does not list who has allocations in the queue, or what
-// quota does not cover of them. It counts from the pods of the queue, and costs a look at each.
+// Check notes where the queue's list of candidates, if it is kept, does not list who has allocations in the queue, or
+// what quota does not cover of them. It counts from the pods of the queue, with code of its own, and costs a look at
+// each.
+//
+// A list that was never asked for, or that is not used again as it is, is passed over: what has not been derived
+// cannot be wrong.
 func (s *Candidates) Check(a *cluster.Check, q *cluster.Queue) {
 	r := s.lists[q]
 	if r == nil || !r.made {
 		return
 	}
 	own := s.runningOf(q)
+	// held is what the list should say, made from the pods alone.
 	held := make(map[cluster.Workload][]*cluster.Pod)
 	for _, p := range q.Pods {
 		if l := (cluster.Workload{Gang: p.In}); !p.Terminating && !p.Evicting {
@@ -36,6 +41,7 @@ func (s *Candidates) Check(a *cluster.Check, q *cluster.Queue) {
 	if len(q.Children) == 0 || r.below == nil {
 		return
 	}
+	// The list with the queues below has the workloads of all its parts, in order, each once.
 	below := s.runningBelow(q)
 	n := len(own)
 	for _, c := range q.Children {
@@ -48,7 +54,8 @@ func (s *Candidates) Check(a *cluster.Check, q *cluster.Queue) {
 	}
 }
 
-// cut makes what quota does not cover of the list of candidates anew.
+// checkCut makes the cut that is kept of the queue's list anew, from the parts that it says it was made of, and
+// compares. The parts are those of then: fair shares may have changed since, and then the cut is not used again.
 func (s *Candidates) checkCut(a *cluster.Check, q *cluster.Queue) {
 	r, all := s.candidatesOf(q), s.runningBelow(q)
 	x := &r.cut
@@ -77,7 +84,7 @@ func (s *Candidates) checkCut(a *cluster.Check, q *cluster.Queue) {
 	a.Note("queue", q.Name, "uncovered", "ripe", x.ripe.UnixNano(), again.ripe.UnixNano())
 }
 
-// bit is 1 for true.
+// bit is 1 for true, for a Check that compares numbers.
 func bit(b bool) int64 {
 	if b {
 		return 1

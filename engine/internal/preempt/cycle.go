@@ -11,7 +11,8 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-// Placing is what preemption asks about one gang of the cycle that places gangs.
+// Placing is what preemption asks about one gang of the cycle that places gangs. All of it is asked of the model as
+// it is at that moment, also in the middle of a trial.
 type Placing struct {
 	// Gates lists what keeps the gang out before any node is looked at: its queue's limits, and what is wrong with it.
 	Gates func(g *cluster.Gang) []why.Gate
@@ -36,7 +37,7 @@ type Placing struct {
 	LeastRate func() int64
 }
 
-// Promises is what preemption asks of the calendar.
+// Promises is what preemption asks of the calendar, in the same way.
 type Promises struct {
 	// StartsBeside places the gang's minimum so that nobody's promised start is delayed, and says whether it could.
 	StartsBeside func(g *cluster.Gang, t cluster.Turn) bool
@@ -48,31 +49,50 @@ type Promises struct {
 	Stay func(g *cluster.Gang) time.Duration
 }
 
-// Cycle is the preemption of one scheduling cycle: what it knows of pods that are on their way out, and which claims have
-// failed. It writes evictions, holds and times to wake at to the draft of the plan.
+// Cycle is the preemption of one scheduling cycle: what it knows of pods that are on their way out, and which claims
+// have failed. It writes evictions, holds and times to wake at to the draft of the plan.
+//
+// Everything in it is found when it is first needed, and holds until the end of the cycle; evict brings it up to date
+// with what this plan decides.
 type Cycle struct {
 	*Candidates
 	*draft.Draft
 	Placing
 	Promises
 
-	pursued   *claim          // that is tried out; nil: none
-	returning quantity.Vector // in a trial: what the leavers that were taken off their nodes, and will be made again, took
-	takenOff  []takenOff      // in a trial: those leavers
-	newHolds  []*cluster.Hold // decided in this cycle
-	evictions map[string]int  // by pod, which of the plan's evictions is its own; as far as they were asked for
+	// pursued is the claim that is being tried out; nil: none. Quotas and the calendar ask about it by way of
+	// Settles, Rights, Returning and Begins.
+	pursued *claim
+	// returning is, in a trial, what the leavers took that were taken off their nodes and will be made again.
+	returning quantity.Vector
+	// takenOff is, in a trial, those leavers that were taken off.
+	takenOff []takenOff
+	// newHolds is the holds that were decided in this cycle, which the model does not list until the plan is carried
+	// out.
+	newHolds []*cluster.Hold
+	// evictions finds, by pod, which of the plan's evictions is its own, as far as they were asked for (evictionOf).
+	evictions map[string]int
 
-	freeing map[string]bool // workloads that others are on their way out for; nil: not looked at yet
+	// freeing is the workloads that others are on their way out for; nil: not looked at yet.
+	freeing map[string]bool
 	leavers leavers
 
-	knowsRefused bool // anyRefused was looked for
-	anyRefused   bool // some pods could not be evicted a short time ago
+	// anyRefused says that some pods could not be evicted a short time ago; knowsRefused that this was looked at.
+	knowsRefused bool
+	anyRefused   bool
 
-	disrupted map[string]int // by disruption budget: evictions that have not begun; nil: not counted yet
-	moved     bool           // work was looked for that could be moved for somebody
+	// disrupted is, by disruption budget, the evictions that have not begun; nil: not counted yet.
+	disrupted map[string]int
+	// moved says that work was looked for that could be moved for some gang. One gang is tried in a cycle.
+	moved bool
+	// summed counts the gangs for which the cards were added up.
+	summed int
+	// asked counts the trials of claims with few units, which have a budget together (fewTests).
+	asked int
 
 	failures failures
-	over     map[*cluster.Gang]OverShare // those for whom victims were spared for a fair share
+	// over is the gangs for which victims were spared for a fair share, and whose share that is.
+	over map[*cluster.Gang]OverShare
 }
 
 // Begin makes the preemption of a cycle in which nothing is decided yet.
@@ -80,8 +100,9 @@ func (s *Candidates) Begin(d *draft.Draft, p Placing, t Promises) *Cycle {
 	return &Cycle{Candidates: s, Draft: d, Placing: p, Promises: t}
 }
 
-// Right is how far up its tree a claimant's queue must stay within its part of some resources, because victims are evicted
-// for it by that right; a reach of -1 asks for nothing.
+// Right is how far up its tree a claimant's queue must stay within its part of some resources, because victims are
+// evicted for it by that right. A reach of 0 asks of its own queue alone, 1 of its parent too; -1 asks nothing. Part
+// returns the part of a dimension in Dims, as accounts count it.
 type Right struct {
 	Reach int
 	Dims  []int
@@ -109,8 +130,8 @@ func (y *Cycle) Returning(dim int) int64 {
 	return sum
 }
 
-// EachAwaited visits the workloads that places are held for, with those places, in no order; each place that is held since
-// this cycle by itself.
+// EachAwaited visits the workloads that places are held for, with those places, in no order; each place that is held
+// since this cycle by itself. So a workload may be visited more than once.
 func (y *Cycle) EachAwaited(visit func(key string, g *cluster.Gang, holds []*cluster.Hold)) {
 	//archtest:any-order so callers are told; they count, or sort
 	for key, holds := range y.m.HoldsOf {

@@ -34,7 +34,7 @@
 //
 // A claim that cannot succeed is mostly turned down from sums: one addition per queue and domain (bound.go). Otherwise finding
 // the units that may be evicted costs a look at each candidate of the queues concerned, and the search at most its budget:
-// 20,000 steps on counts and 400 trials on the model.
+// 20,000 steps on counts and 400 trials on the model. Claims of few units have 4,000 trials more, all of a cycle together.
 //
 // What it must not decide itself, it asks of functions that it is given: Placing, of the cycle that places gangs, and
 // Promises, of the calendar.

@@ -10,16 +10,25 @@ import (
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
-// A claim. A gang that has found no place goes through these steps, and most end at one of the first:
+// A claim. A gang that has found no place goes through these steps, in the order of their cost. Each is a proof that
+// the steps after it would find nothing, so most claims end at one of the first:
 //
-//  1. Others that asked the same have failed, and nothing has changed since (memo.go): nothing.
-//  2. All that could be evicted for it would free too little, by sums (bound.go): nothing.
-//  3. The units that the rules allow to be evicted for it are listed (legal.go), and the places held for others that it may
-//     have (holds.go).
-//  4. On the model, pods that are on their way out are taken off their nodes. If that is enough, the place is held for it.
-//  5. Otherwise victims are searched for (search.go): first with what is held for others left as it is, then without, and
-//     last with lower priorities of its own queue among the units, where these were spared before.
+//  1. Others that asked the same have failed, and nothing has changed since (memo.go): nothing. A few comparisons.
+//  2. All that could be evicted for it would free too little, by sums (bound.go): nothing. An addition for each
+//     queue.
+//  3. The units that the rules allow to be evicted for it are listed (legal.go), and the places held for others that
+//     it may have (holds.go). A look at each candidate.
+//  4. On the model, pods that are on their way out are taken off their nodes. If that is enough, the place is held
+//     for it. One trial.
+//  5. Otherwise victims are searched for (search.go): first with what is held for others left as it is, then without
+//     it, and last with lower priorities of its own queue among the units, where these were spared before. Hundreds
+//     of trials.
 //  6. The victims are evicted, and the place that the gang found is held for it until they are gone.
+//
+// For example, queue a is owed 8 GPUs, and every node of the cluster is full. Nodes n1 and n2 run a pod of 8 GPUs
+// each of borrower b, and the pod on n1 is being deleted. Step 4 finds that n1 will do once that pod is gone: nobody
+// is evicted, and n1 is held for a. Were the pod on n1 not being deleted, step 5 would find both, and evict the one
+// that loses less work. Until it is gone the gang is told that room is being made for it.
 
 // Outcome is what has been done for a gang without a place.
 type Outcome uint8
@@ -30,10 +39,9 @@ const (
 	Freed                   // it has a place that was held for another, and can start at once
 )
 
-// MakeRoom looks for work that may be evicted for the gang, which has no place. If there is some, the plan evicts it and
-// holds the place.
-// The steps are in the order of their cost, and each is a proof that the ones after it would find nothing: memos and sums cost a
-// few comparisons, listing units a walk over the candidates, and a search up to hundreds of trials.
+// MakeRoom looks for work that may be evicted for the gang, which has no place. If there is some, the plan evicts it
+// and holds the place. The model is changed only if the outcome is Evicting or Freed: then victims count as leaving,
+// and the holds as made.
 func (y *Cycle) MakeRoom(g *cluster.Gang, t cluster.Turn) Outcome {
 	y.findFreeing()
 	if y.isAlone(g, t) {
@@ -49,6 +57,7 @@ func (y *Cycle) MakeRoom(g *cluster.Gang, t cluster.Turn) Outcome {
 		return y.awaits(g)
 	}
 	c.find()
+	// Nobody may be evicted, no place of others may be had, and nothing that leaves is the claimant's by right.
 	if len(c.units)+len(c.theirs) == 0 && !c.entitled() {
 		y.noteAlone(c)
 		return y.awaits(g)
@@ -60,7 +69,8 @@ func (y *Cycle) MakeRoom(g *cluster.Gang, t cluster.Turn) Outcome {
 	return y.pursue(c, kind)
 }
 
-// awaits is the outcome for a gang for which nobody more is evicted.
+// awaits is the outcome for a gang for which nobody more is evicted: it still waits for those that are on their way
+// out for it.
 func (y *Cycle) awaits(g *cluster.Gang) Outcome {
 	if y.freeing[g.Key] {
 		return Evicting
@@ -68,8 +78,8 @@ func (y *Cycle) awaits(g *cluster.Gang) Outcome {
 	return Nothing
 }
 
-// entitled says whether the claimant would have been allowed to evict some of those on their way out already: what they
-// leave over is for it, before they come back.
+// entitled says whether the claimant would have been allowed to evict some of those that are on their way out
+// already. What they leave over is for it, then, before they come back.
 func (c *claim) entitled() bool {
 	c.y.findLeavers()
 	if len(c.y.leavers.free) == 0 {
@@ -86,12 +96,14 @@ func (c *claim) entitled() bool {
 	})
 }
 
-// pursue tries the claim out on the state and carries out what comes of it.
+// pursue tries the claim out on the model and carries out what comes of it. There are up to three attempts, from the
+// strongest right to the weakest: with everything that find listed; without what could be reclaimed, by the fair
+// share; and with lower priorities of the claimant's own queue, where find had spared them. The second lists its
+// units anew, because a set must not rest on quota and share at once: the queue would have to be within the one for
+// some victims and within the other for the rest.
 func (y *Cycle) pursue(c *claim, kind claimKind) Outcome {
 	y.findLeavers()
 	found, ok := c.attempt()
-	// Three attempts, from the strongest right to the weakest. Each lists its own units, because a set must not rest on two
-	// rights at once: the queue would have to be within quota for some victims and within its share for others.
 	if !ok && c.owed && len(c.sharedDims()) > 0 {
 		found, ok = c.attemptByShare()
 	}
@@ -104,12 +116,12 @@ func (y *Cycle) pursue(c *claim, kind claimKind) Outcome {
 		y.noteHelpless(kind, c.g)
 		y.noteShare(kind, c)
 		return y.awaits(c.g)
-	// The place that is held for it already is what was found again: there is nothing to do but to wait for those who are leaving
-	// it.
+	// The place that was found is the one that is held for it already: it waits for those that are leaving it.
 	case len(found.victims)+len(found.lost) == 0 && len(found.old) > 0:
 		return y.awaits(c.g)
 	}
-	// Places that were held for others and are given to the claimant. Those others look for a place again in their own turn.
+	// Places that were held for others are given to the claimant. Those others look for a place again in their own
+	// turn.
 	for _, h := range found.lost {
 		y.m.IgnoreHold(h)
 		delete(y.freeing, h.Gang)
@@ -118,12 +130,14 @@ func (y *Cycle) pursue(c *claim, kind claimKind) Outcome {
 	if len(found.lost) > 0 && len(found.victims) == 0 && !y.emptying(found.places) && y.startsAtOnce(c) {
 		return Freed
 	}
-	// Without victims, what is on its way out already will do: it is held, or who was evicted before would take it.
+	// Without victims, what is on its way out already will do. It is held, since otherwise those who were evicted
+	// before would take it.
 	y.evict(c, found.victims, found.places, found.old)
 	return Evicting
 }
 
-// attempt tries the claim out: first with what is held for others left as it is.
+// attempt tries the claim out: first with what is held for others left as it is, then without it. A place that is
+// held for another was made by evicting somebody, so it is taken only where nothing else helps.
 func (c *claim) attempt() (found way, ok bool) {
 	if !c.enough() {
 		return found, false
@@ -135,8 +149,9 @@ func (c *claim) attempt() (found way, ok bool) {
 	return found, ok
 }
 
-// attemptByShare tries the claim out with nothing that could be reclaimed. A gang that names no GPU model may find its queue to
-// have no quota of the model that reclaiming leaves it, and still be owed its fair share.
+// attemptByShare tries the claim out with nothing that could be reclaimed. A gang that names no GPU model may find
+// its queue to have no quota of the model that reclaiming leaves it, and still be owed its fair share. If that fails
+// too, the units are listed again as they were.
 func (c *claim) attemptByShare() (found way, ok bool) {
 	//mutate: share-without-quota
 	c.renounced = true
@@ -152,13 +167,18 @@ func (c *claim) attemptByShare() (found way, ok bool) {
 
 // way is how a claim is met: who is evicted, and what is held where.
 type way struct {
+	// victims is nil where what leaves anyway is enough.
 	victims []*unit
-	places  []*cluster.Hold
-	old     []*cluster.Hold // what was held for the claimant before
-	lost    []*cluster.Hold // what was held for others
+	// places is what is held for the claimant from now on, and for what is moved for it; not in the model yet.
+	places []*cluster.Hold
+	// old is what was held for the claimant before, and is replaced by places.
+	old []*cluster.Hold
+	// lost is what was held for others and is given up.
+	lost []*cluster.Hold
 }
 
-// try tries the claim out on the model, without the places held for others that are given.
+// try tries the claim out on the model, without the places held for others that are given. Everything that it does to
+// the model is undone when it returns; what it found is in the way, by name and amount.
 func (c *claim) try(without []*cluster.Hold) (found way, ok bool) {
 	y := c.y
 	y.m.Trying, y.pursued = true, c
@@ -171,18 +191,21 @@ func (c *claim) try(without []*cluster.Hold) (found way, ok bool) {
 		// Leavers are taken off first, because nobody is evicted for room that is about to be there. Where a limit of the queue
 		// is shut, leavers without GPUs count too: they still use up the limit.
 		gates := y.Gates(c.g)
+		// Leavers are taken off first, because nobody is evicted for room that is about to be there. Where a limit of
+		// the queue is shut, leavers without GPUs count too: they still use up the limit.
 		y.takeOffLeavers(c.gpus > 0 && len(gates) == 0 && len(own)+len(without) == 0)
 		if len(gates) > 0 {
 			gates = y.Gates(c.g)
 		}
 		c.gated = len(gates) > 0
 		c.prepare()
-		// If those who leave anyway make room enough, nobody else goes, and the place is held.
+		// If those that leave anyway make room enough, nobody else goes, and the place is held.
 		if ok = c.opens(); !ok {
 			found.victims = c.choose()
 			ok = len(found.victims) > 0
 		}
 		if ok {
+			// opens has asked the same, but undid the place: this is the one that is kept.
 			found.places, ok = c.settle()
 		}
 		if ok && len(without) > 0 {
@@ -192,8 +215,8 @@ func (c *claim) try(without []*cluster.Hold) (found way, ok bool) {
 	return found, ok
 }
 
-// startsAtOnce says whether the claimant needs nobody to be gone, now that places of others were given up for it. Who is on the
-// way out elsewhere may count in its queue until then, or be kept apart from it.
+// startsAtOnce says whether the claimant needs nobody to be gone, now that places of others were given up for it.
+// Whoever is on the way out elsewhere may count in its queue until then, or be kept apart from it.
 func (y *Cycle) startsAtOnce(c *claim) (ok bool) {
 	y.Trial(c.g, func([]*cluster.Hold) {
 		ok = len(y.Gates(c.g)) == 0 && y.StartsBeside(c.g, c.t)
@@ -209,13 +232,14 @@ func (y *Cycle) emptying(places []*cluster.Hold) bool {
 	})
 }
 
-// enough says whether there would be GPUs enough in all if all units were gone, and all that leaves.
+// enough says whether there would be GPUs enough in all if all units were gone, and all that leaves. It is one sum
+// over all nodes, wherever the GPUs are, and most hopeless claims fail it. It is a proof when it fails and says
+// little when it does not.
 func (c *claim) enough() bool {
 	s := c.y.Candidates
 	if c.gpus == 0 {
 		return true
 	}
-	// GPUs of all nodes together, wherever they are: one sum, against which most hopeless claims fail.
 	free := s.m.Capacity.At(quantity.DimGPU) - s.m.Taken.At(quantity.DimGPU)
 	for _, p := range c.y.leavers.free {
 		free += p.Amount(quantity.DimGPU)
@@ -231,7 +255,8 @@ func (c *claim) enough() bool {
 	return free >= c.gpus
 }
 
-// mayClaim says whether others may be stopped for the gang by now.
+// mayClaim says whether others may be evicted for the gang by now. A patient gang never evicts; one with a delay asks
+// for a cycle at the time when it may.
 func (y *Cycle) mayClaim(g *cluster.Gang) bool {
 	terms := g.Terms()
 	if terms.Patient {
@@ -244,7 +269,8 @@ func (y *Cycle) mayClaim(g *cluster.Gang) bool {
 	return true
 }
 
-// findFreeing finds, once in a cycle, for whom others are on their way out.
+// findFreeing finds, once in a cycle, for whom others are on their way out: those that evictions name, if something
+// is held for them still, and those for whom a node is held that somebody is leaving.
 func (y *Cycle) findFreeing() {
 	if y.freeing != nil {
 		return
@@ -263,16 +289,25 @@ func (y *Cycle) findFreeing() {
 	}
 }
 
-// newClaim makes a claim for the gang.
+// newClaim makes a claim for the gang, with the least that its minimum needs.
+//
+// A plain question is that of like members: what one of them needs, times how many must start, is what the gang
+// needs. Of unlike members it is the least that any choice of them for the minimum would need, for each resource by
+// itself; no choice need reach all of these at once, so needs is a bound from below.
+//
+// For example, 2 of 3 members must start; one asks for 8 GPUs and 1 CPU, one for 1 GPU and 16 CPUs, one for 4 of
+// each. The needs are 5 GPUs (1 + 4) and 5 CPUs (1 + 4), which no two of them ask for together. A right that is
+// denied with these needs is denied with any choice; one that is granted is looked at again once there is a place
+// (withinRights).
 func (y *Cycle) newClaim(g *cluster.Gang, t cluster.Turn) *claim {
 	s := y.Candidates
 	c := &claim{y: y, g: g, t: t, q: s.m.Queues[g.Queue()]}
 	if c.q == nil {
 		c.q = &s.m.Unqueued
 	}
-	// A plain question is that of like members: then what one of them needs, times how many, is what the gang needs. Of unlike
-	// ones, the least that any choice of members for its minimum would need.
 	plain, ok := y.Question(g, t)
+	// The loop ends after the first member if they are alike. Otherwise each adds the resources that none before it
+	// asked for.
 	for _, p := range g.All() {
 		if p.Host != nil || p.Terminating {
 			continue
@@ -293,6 +328,8 @@ func (y *Cycle) newClaim(g *cluster.Gang, t cluster.Turn) *claim {
 			break
 		}
 	}
+	// A queue may have quota for some models or flavors only, and which of them the gang gets is not known yet. So
+	// all that it could get are among the dimensions in which others may hold too much.
 	for _, dim := range s.m.Tree.PromisedDims {
 		if c.needs.At(dim) > 0 || c.needs.At(quantity.DimGPU) > 0 && strings.HasPrefix(s.m.Dims.Names[dim], s.m.Config.GPU+"@") || c.inFlavor(dim) > 0 {
 			c.dims = append(c.dims, dim)
@@ -303,15 +340,16 @@ func (y *Cycle) newClaim(g *cluster.Gang, t cluster.Turn) *claim {
 		c.gpus = g.Tree.Least(func(p *cluster.Pod) int64 { return p.Amount(quantity.DimGPU) })
 	}
 	c.unrated = c.needs.At(quantity.DimGPU)
-	// Rates make GPUs of some models count more in quotas. Which model the claimant gets is not known yet, so the cheapest is
-	// assumed: withinRights asks again once it has a place.
+	// Rates make GPUs of some models count more in quotas. Which model the claimant gets is not known yet, so the
+	// cheapest is assumed: withinRights asks again once it has a place.
 	if c.unrated > 0 && len(s.m.Config.Rates) > 0 {
 		c.needs[quantity.DimGPU] = c.unrated * y.LeastRate()
 	}
 	return c
 }
 
-// inFlavor is what the claimant asks for at least of what the dimension is of a flavor of, if its queue counts that.
+// inFlavor is what the claimant asks for at least of the resource that the dimension is a flavor of, if its queue
+// counts that flavor; otherwise 0.
 func (c *claim) inFlavor(dim int) int64 {
 	if of, ok := c.q.FlavoredDim(dim); ok && of == quantity.DimGPU {
 		return max(c.unrated, c.needs.At(of))
@@ -321,8 +359,9 @@ func (c *claim) inFlavor(dim int) int64 {
 	return 0
 }
 
-// prepare finds out whether counting alone decides the claim, and how its classes are made. Nobody is lifted: what an
-// attempt before lifted has been rolled back.
+// prepare gets the claim ready for an attempt: whether counting alone decides it, and how its classes are made.
+// Nobody is lifted at this point, since what an attempt before lifted has been rolled back, so the counts of victims
+// begin at 0.
 func (c *claim) prepare() {
 	y := c.y
 	for _, u := range c.units {
@@ -335,8 +374,9 @@ func (c *claim) prepare() {
 	c.kins, c.alike = kins, c.alike && !apart
 }
 
-// settle places the gang for real, with its victims lifted, and returns what is to be held where. It is false where the
-// place would break a promise, or with its GPU model the quota that the claim rests on.
+// settle places the gang for real, with its victims lifted, and returns what is to be held where. It is false where a
+// limit is shut, where the place would break a promise, or where with its GPU model the claimant would exceed the
+// quota or share that the claim rests on. The model is as before afterwards: holds are made by evict.
 func (c *claim) settle() ([]*cluster.Hold, bool) {
 	y, s := c.y, c.y.Candidates
 	m := s.m.Mark()
@@ -359,7 +399,8 @@ func (c *claim) settle() ([]*cluster.Hold, bool) {
 	return joinHolds(append(out, c.newPlaces()...)), true
 }
 
-// newPlaces is what keeps the places that lifted units have been given.
+// newPlaces is what keeps the places that lifted units have been given, as holds for whoever comes in their stead. It
+// also notes in each unit where its pods go.
 func (c *claim) newPlaces() []*cluster.Hold {
 	var out []*cluster.Hold
 	for _, u := range c.taken() {
@@ -376,8 +417,12 @@ func (c *claim) newPlaces() []*cluster.Hold {
 	return out
 }
 
-// holdsFor is what keeps the places of the pods, which have been placed, one for each node.
+// holdsFor is what keeps the places of the pods, which have been placed: one hold for each node, in the order of
+// nodes, with the sum of what the pods take there and the devices that they were given. Sums alone would not do where
+// devices are told apart: half of each of two GPUs is not the one GPU that a pod was placed on.
 func (y *Cycle) holdsFor(key string, pods []*cluster.Pod) []*cluster.Hold {
+	// A sort by node puts the pods of a node side by side, so that the last hold is the one to add to. It is stable,
+	// and so cards and devices are in the order of ranks.
 	pods = slices.Clone(pods)
 	slices.SortStableFunc(pods, func(a, b *cluster.Pod) int { return cluster.ComparePlaces(a.Host, b.Host) })
 	var out []*cluster.Hold
@@ -395,7 +440,7 @@ func (y *Cycle) holdsFor(key string, pods []*cluster.Pod) []*cluster.Hold {
 	return out
 }
 
-// joinHolds makes one of the holds for one workload on one node.
+// joinHolds makes one of the holds for one workload on one node, in the order in which each first appears.
 func joinHolds(all []*cluster.Hold) []*cluster.Hold {
 	var out []*cluster.Hold
 	at := make(map[string]*cluster.Hold)
@@ -423,11 +468,15 @@ func (y *Cycle) takes(p *cluster.Pod) api.Resources {
 	return out.Sorted()
 }
 
-// withinRights says whether the claimant's queues, as far up as what is reclaimed or shared for it needs, are within quota
-// or within their share with the gang, which has been placed: before that only the least that it could ask for was known.
+// withinRights says whether the claimant's queues are within quota, or within their share, with the gang placed.
+// Before that only the least that it could ask for was known: the model of its GPUs, and with it the rate, is known
+// only now.
+//
+// For example, an H100 counts 2 in quotas and an A100 counts 1. A gang of 8 GPUs claims by a quota of 8, as if it got
+// A100s. If its victims leave it H100s, it is charged 16, and this set is refused.
 func (c *claim) withinRights() bool {
-	// Only as far up as the victims reach: a claim that takes from its own department need not be within the quota of the
-	// division.
+	// It is asked only as far up as the victims reach: a claim that takes from its own department need not be within
+	// the quota of the division.
 	quota, share := c.reaches()
 	if !c.within(quota, c.dims, c.y.m.Quota, c.charges) {
 		return false
@@ -439,8 +488,8 @@ func (c *claim) withinRights() bool {
 	return q == nil
 }
 
-// reaches is how far up the claimant's queues must be within quota, and within their share, for those that are lifted; -1:
-// not at all.
+// reaches is how far up the claimant's queues must be within quota, and within their share, for the units that are
+// lifted; -1: not at all. The farthest of the victims decides.
 func (c *claim) reaches() (quota, share int) {
 	quota, share = -1, -1
 	for _, u := range c.units {
@@ -457,13 +506,15 @@ func (c *claim) reaches() (quota, share int) {
 	return quota, share
 }
 
-// within says whether the claimant's queues, as far up as that, hold no more than their part of the dims that are charged.
+// within says whether the claimant's queues, as far up as reach, hold no more than their part of the dims that are
+// charged.
 func (c *claim) within(reach int, dims []int, part func(*cluster.Queue, int) int64, charged func(dim int) bool) bool {
 	q, _ := c.overdrawn(reach, dims, part, charged)
 	return q == nil
 }
 
-// overdrawn is the first of those queues that holds more than its part, and of what; nil: none.
+// overdrawn is the first of those queues that holds more than its part, and of which dimension; nil: none does. A
+// reach of -1 asks of no queue, of 0 of the claimant's own alone.
 func (c *claim) overdrawn(reach int, dims []int, part func(*cluster.Queue, int) int64, charged func(dim int) bool) (*cluster.Queue, int) {
 	for x := c.q; x != nil && reach >= 0; x, reach = x.Parent, reach-1 {
 		for _, dim := range dims {
@@ -482,7 +533,13 @@ func (c *claim) charges(dim int) bool {
 	})
 }
 
-// evict plans the evictions, and holds the places until the victims can be expected to be gone.
+// evict plans the evictions, and holds the places until the victims can be expected to be gone. From here on victims
+// count as leaving and the places as held, for every gang that comes later in the cycle. Evictions are in the order
+// of their pods' keys, so that equal plans have equal versions.
+//
+// The order of the steps matters. underWay counts the evictions of earlier plans first, for those of this plan to be
+// added to. Old holds go before the new ones come, which may be for the same nodes. Leavers are noted last, when it
+// can be seen whether what they leave is held.
 func (y *Cycle) evict(c *claim, victims []*unit, places []*cluster.Hold, old []*cluster.Hold) {
 	s := y.Candidates
 	type victim struct {
@@ -504,6 +561,8 @@ func (y *Cycle) evict(c *claim, victims []*unit, places []*cluster.Hold, old []*
 	}
 	slices.SortFunc(all, func(a, b victim) int { return strings.Compare(a.Key, b.Key) })
 	y.underWay()
+	// last is when the last of those that are in the way can be expected to be gone: the holds end then, so that a
+	// victim that never goes does not keep the nodes for ever.
 	last := y.goneBy(places)
 	for _, v := range all {
 		at, gone := y.evictionTimes(v.Pod, v.payer, v.surge)
@@ -537,12 +596,18 @@ func (y *Cycle) evict(c *claim, victims []*unit, places []*cluster.Hold, old []*
 		y.newHolds = append(y.newHolds, h)
 		y.Remember(api.Change{Hold: h.Hold})
 	}
-	for _, v := range all {
-		y.noteLeaver(v.Pod)
+	// Who looks for leavers later in the cycle finds these among them.
+	//mutate: leavers-once -> true
+	if y.leavers.known {
+		for _, v := range all {
+			y.noteLeaver(v.Pod)
+		}
 	}
 }
 
-// evictionTimes is when a pod of the queue that is evicted now is told to end, and when it is expected to be gone.
+// evictionTimes is when a pod of the queue that is evicted now is told to end, after the warning of its queue, and
+// when it is expected to be gone: after its grace period and, if it waits for the next one to run, after the time
+// that takes.
 func (y *Cycle) evictionTimes(p *cluster.Pod, payer *cluster.Queue, surge bool) (at, gone time.Time) {
 	at = y.Now
 	if payer.Spec != nil {
@@ -555,9 +620,12 @@ func (y *Cycle) evictionTimes(p *cluster.Pod, payer *cluster.Queue, surge bool) 
 	return at, gone
 }
 
-// goneBy is when those on their way out on the nodes of the places can be expected to be gone.
+// goneBy is when those on their way out on the nodes of the places can be expected to be gone, and in any case long
+// enough for a change to be seen (Config.AssumeFor).
 func (y *Cycle) goneBy(places []*cluster.Hold) time.Time {
 	last := y.Now.Add(y.m.Config.AssumeFor)
+	// All places of the gang are held equally long: a gang starts whole, so that a place that is free early is of no
+	// use alone.
 	for _, h := range places {
 		for _, p := range y.m.Nodes[h.Node].Pods {
 			if p.Leaving() {
@@ -568,7 +636,8 @@ func (y *Cycle) goneBy(places []*cluster.Hold) time.Time {
 	return last
 }
 
-// leaverGone is when a pod that is on its way out is expected to be gone.
+// leaverGone is when a pod that is on its way out is expected to be gone: by its own deletion, or by the eviction
+// that was decided in an earlier cycle or in this one.
 func (y *Cycle) leaverGone(p *cluster.Pod) time.Time {
 	if p.Terminating {
 		return p.ReleaseAt
@@ -580,7 +649,8 @@ func (y *Cycle) leaverGone(p *cluster.Pod) time.Time {
 	return e.Until.Add(-y.m.Config.AssumeFor)
 }
 
-// evictionOf returns the plan's eviction of the pod.
+// evictionOf returns the plan's eviction of the pod, which must have one. The index is extended by what was added to
+// the plan since it was last asked for.
 func (y *Cycle) evictionOf(pod string) *api.Eviction {
 	if y.evictions == nil {
 		y.evictions = make(map[string]int)
@@ -591,8 +661,12 @@ func (y *Cycle) evictionOf(pod string) *api.Eviction {
 	return &y.Plan.Evictions[y.evictions[pod]]
 }
 
-// Begins is when the gang would start on the nodes: now or, while it is tried out whom to evict for it, when the victims are
-// expected to be gone, and those that are on their way out from these nodes. notice is how long the victims take.
+// Begins is when the gang would start on the nodes: now or, while it is tried out whom to evict for it, when the
+// victims are expected to be gone, and those that are on their way out from these nodes. notice is how long the
+// victims take.
+//
+// The calendar asks, since a gang that starts later may be in the way of a promised start that it would not meet if
+// it started now.
 func (y *Cycle) Begins(g *cluster.Gang, nodes ...*cluster.Node) (at time.Time, notice time.Duration) {
 	if y.pursued == nil || y.pursued.g != g {
 		return y.Now, 0

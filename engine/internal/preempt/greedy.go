@@ -10,21 +10,37 @@ import (
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
-// The first set of victims. It is found greedily and need not be cheap: it shows that there is a set at all, and the search
-// has something to beat.
+// The first set of victims. It is found greedily and need not be cheap: it shows that there is a set at all, and it
+// gives the search a limit to beat.
 //
-//  1. Where limits of its own queue keep the claimant out, units of that queue are lifted, the cheapest first, until they do
-//     not (relieve).
-//  2. In each region, bundles of units that make room are taken by cost for each pod that gets room, as in a knapsack, on
-//     counts alone. The regions' sets are proposed to the model, the cheapest first (pickRegion).
-//  3. If the model agrees with none of them, because members are unlike or devices are in the way, ever more units are
-//     lifted until it agrees (takeMore).
-//  4. What is not needed is put back, the dearest first (putBack). Nothing of the set can then be spared.
+//  1. Where limits of its own queue keep the claimant out, units of that queue are lifted, the cheapest first, until
+//     the limits let it start (relieve).
+//  2. In each region, bundles of units that make room are taken by cost for each pod that gets room, as in a
+//     knapsack, on counts alone. The sets of the regions are proposed to the model, the cheapest first (pickRegion).
+//  3. If the model agrees with none of them, because members are unlike or devices are in the way, ever more units
+//     are lifted until it agrees (takeMore).
+//  4. What is not needed is put back, the dearest first (putBack). No unit of the set can then be spared.
+//
+// For example, a claimant wants two pods of 8 GPUs in one rack. Rack r1 runs a gang of 16 GPUs that costs 60; rack r2
+// runs four pods of 4 GPUs, two on each node, that cost 10, 11, 20 and 21:
+//
+//	r1   one bundle, the gang, makes room for 2 pods:    60/2 = 30 for each pod; the bid is 60
+//	r2   a bundle of two pods on the first node:         (10+11)/1 = 21, and
+//	     one on the second node:                         (20+21)/1 = 41; the bid is 62
+//
+// The bid of r1 is proposed first, since 60 is less than 62. If the model refuses it, because the free GPUs of r1 are
+// of another model, say, the bid of r2 is next.
+//
+// The pass is deterministic: bids, bundles and units are each compared down to a name (compareSets, better,
+// compareUnits). It costs a look at each unit for each region that it is in, a heap operation for each bundle, at
+// most maxBids trials for bids, log n trials to take more of n units, and one trial for each unit that might be put
+// back.
 
-// firstSet lifts a first set of victims. found says that there is one; hope is false where counting shows that no set of units
-// makes room, so that a search would be in vain.
-// Where it returns found, the units of the set are lifted; the search begins from there.
+// firstSet lifts a first set of victims. found says that there is one; its units are lifted then, and the search
+// begins from there. hope is false where counting shows that no set of units makes room, so that a search would be in
+// vain.
 func (c *claim) firstSet() (found, hope bool) {
+	// open says that the gang would start with the units that are lifted at this point.
 	open := false
 	if c.gated {
 		c.relieve()
@@ -35,8 +51,8 @@ func (c *claim) firstSet() (found, hope bool) {
 			return false, false
 		}
 	}
-	// Units that are moved each need a new place, and a set that grows by doubling would soon need more places than there are:
-	// where no region's bid can be moved, nothing is.
+	// Workloads that are moved each need a new place, and a set that grows by doubling would soon need more places
+	// than there are. So where no bid of a region can be moved, nothing is.
 	if !open && (c.moving || !c.takeMore()) {
 		return false, true
 	}
@@ -45,11 +61,14 @@ func (c *claim) firstSet() (found, hope bool) {
 	return !never, true
 }
 
-// relieve lifts units of the claimant's own queue, the cheapest first, until its limits let it start.
+// relieve lifts units of the claimant's own queue, the cheapest first, until its limits let it start. Limits of
+// queues further up may need victims of other queues; those are left to takeMore and to the search. It costs a look
+// at the gates for each unit, and putBack returns what it lifted too much.
 func (c *claim) relieve() {
 	own := slices.DeleteFunc(slices.Clone(c.units), func(u *unit) bool { return u.of.payer != c.q })
 	// The order puts first what is rather left alone, so the loop goes through it from the end.
 	slices.SortFunc(own, compareUnits)
+	// compareUnits puts first what is rather left alone, so the loop begins at the end.
 	for i := len(own) - 1; i >= 0; i-- {
 		if gates := c.y.Gates(c.g); len(gates) == 0 {
 			return
@@ -58,7 +77,7 @@ func (c *claim) relieve() {
 	}
 }
 
-// liftWith lifts the unit and what goes before it.
+// liftWith lifts the unit and the members above the minimum that go before it.
 func (c *claim) liftWith(u *unit) {
 	// Members above the minimum go before the rest of their gang, always: a gang is not left below its minimum with spare members
 	// running.
@@ -72,7 +91,8 @@ func (c *claim) liftWith(u *unit) {
 	}
 }
 
-// liftWithin lifts the unit and what goes before it, unless that violates a budget that must be kept.
+// liftWithin lifts the unit and what goes before it, unless that breaks a budget that must be kept. In that case it
+// restores exactly what it lifted: spare members that were lifted before stay lifted.
 func (c *claim) liftWithin(u *unit) {
 	lifted := []*unit{u}
 	for _, o := range u.spare {
@@ -88,15 +108,21 @@ func (c *claim) liftWithin(u *unit) {
 	}
 }
 
-// takeMore lifts more units, the cheapest first, until the gang has a place. It lifts twice as many each time, since each
-// time costs a trial on the model; putBack returns what was too much.
+// takeMore lifts more units, the cheapest first, until the gang has a place, and says whether it has. Each step costs
+// a trial on the model, so it lifts twice as many units as in the step before; putBack returns what was too much.
+//
+// For example, of 40 units the cheapest 11 would be enough. takeMore lifts 1, then 2, 4 and 8 more, and asks after
+// each: 15 are lifted after four trials. putBack then tries 15 units one by one, the dearest first, and 4 or more of
+// them go back. One by one the same would take 11 trials before putBack; with hundreds of units the difference is
+// what a claim can afford.
+//
+// With n units that takes log n trials to find enough of them, and at most n more to put back. The result is not the
+// smallest set, only one of which nothing can be spared.
 func (c *claim) takeMore() bool {
 	order := slices.Clone(c.units)
 	slices.SortStableFunc(order, func(a, b *unit) int {
 		return cmp.Or(cmp.Compare(c.breaks(a), c.breaks(b)), cmp.Compare(a.whole(), b.whole()), -compareUnits(a, b))
 	})
-	// With n units that takes log n trials to find enough of them and at most n more to put back what was too much. The result is
-	// no minimum, only a set of which nothing can be spared.
 	batch := 1
 	for len(order) > 0 {
 		n := min(batch, len(order))
@@ -114,7 +140,8 @@ func (c *claim) takeMore() bool {
 	return false
 }
 
-// breaks says whether lifting the unit violates disruption budgets: 1, or 0.
+// breaks is 1 if lifting the unit breaks a disruption budget, beside what is lifted already, and 0 if not; a number,
+// so that units can be ordered by it.
 func (c *claim) breaks(u *unit) int {
 	for _, p := range u.pods {
 		for _, b := range p.Budgets {
@@ -126,15 +153,18 @@ func (c *claim) breaks(u *unit) int {
 	return 0
 }
 
-// putBack puts back every unit that is not needed: those first that break budgets, then the dearest.
+// putBack puts every unit back that is not needed: those first that exceed budgets, then the dearest. Afterwards no
+// single unit can be put back. Where two units together could be spared for a third one, putBack does not see it; the
+// search does.
 func (c *claim) putBack() {
-	// taken lists those first that are rather left alone, which is the order in which they are put back: where one of two victims
-	// is enough, the one that loses less work stays evicted.
+	// taken lists first what is rather left alone, which is the order in which units are put back: where one of two
+	// victims is enough, the one that loses less work stays evicted.
 	order := c.taken()
 	if len(c.disruption.of) > 0 {
+		// The rest of a gang stays ahead of its own spare members: these cannot be put back while it is lifted. taken
+		// lists all such rests first, and a stable sort that calls them equal to everything else leaves them there.
 		slices.SortStableFunc(order, func(a, b *unit) int {
-			// The rest of a gang stays ahead of its own spare members: these cannot be put back while it is lifted.
-			if (len(a.spare) > 0) != (len(b.spare) > 0) {
+			if a.height != b.height {
 				return 0
 			}
 			return -cmp.Compare(c.overdraws(a), c.overdraws(b))
@@ -152,7 +182,7 @@ func (c *claim) putBack() {
 	}
 }
 
-// overdraws says whether the unit, which is lifted, is one of more than a budget allows: 1, or 0.
+// overdraws is 1 if the unit, which is lifted, is one of more than a budget allows, and 0 if not.
 func (c *claim) overdraws(u *unit) int {
 	for _, p := range u.pods {
 		for _, b := range p.Budgets {
@@ -164,31 +194,43 @@ func (c *claim) overdraws(u *unit) int {
 	return 0
 }
 
-// bid is what a region offers: units that make room in it by counting.
+// bid is the offer of a region: units that make room in it by counting.
 type bid struct {
+	// units is in the order of compareUnits.
 	units []*unit
+	// worth is what evicting them costs.
 	worth worth
-	name  string
+	// name is the name of the region, for ties.
+	name string
 }
 
-// pickRegion lifts the units of the cheapest bid that the model agrees with, and says whether there is one (open). hope is false
-// where no region could have room with all units gone. Of unlike members only one class was counted: if the model agrees with
-// no bid, the units of the first one stay lifted, as a beginning for takeMore.
+// pickRegion lifts the units of the cheapest bid that the model agrees with. open says whether there is one. hope is
+// false where no region could have room with all units gone.
+//
+// Each region makes one bid for each kin, a GPU model and flavor. Regions in which all units together make too little
+// room make none. With 40 racks of which 3 could have room for the gang, 3 bids are made and tried in the order of
+// their cost.
+//
+// Of unlike members only one class is counted. If the model agrees with no bid, the units of the first one stay
+// lifted, as a beginning for takeMore.
 func (c *claim) pickRegion() (open, hope bool) {
 	var bids []bid
 	for i := range c.kins {
 		wants := c.wants(i)
+		// Nothing can be counted, so there is no reason to give up hope.
 		if len(wants) == 0 {
 			hope = true
 			continue
 		}
 		o := wants[0]
-		// What is on another node than the pods of the class may be, counting does not look for.
+		// Counting does not look for units on other nodes than those that pods of the class may be on, and a rule
+		// between pods can make such a unit the right victim.
 		//mutate: victims-elsewhere
 		hope = hope || o.Class.Elsewhere()
 		v := c.newScan(o)
-		// Most claims are for one pod. Then the cheapest single unit that makes room for it, or the cheapest few of one node, is
-		// all that counts, and it is found in one walk over the units.
+		// Most claims are for one pod that may be anywhere. Then the cheapest single unit that makes room for it, or
+		// the cheapest few on one node, is all that counts, and one walk over the units finds it: there is no need to
+		// count all units as gone.
 		if v.need-v.class.Total == 1 && o.Layout.Required == "" { // one pod, anywhere: no need to count all units as gone
 			if b, ok := v.one(); ok {
 				bids = append(bids, b)
@@ -196,8 +238,8 @@ func (c *claim) pickRegion() (open, hope bool) {
 			}
 			v = c.newScan(o)
 		}
-		// All units are counted as gone for the question which regions could have room at all, and as there again before the bids
-		// are made.
+		// All units are counted as gone for the question which regions could have room at all, and as there again
+		// before the bids are made.
 		v.freeAll(1)
 		regions := v.regions(o)
 		v.freeAll(-1)
@@ -215,14 +257,15 @@ func (c *claim) pickRegion() (open, hope bool) {
 			}
 		}
 	}
+	// Bids that cost the same are ordered by the units that are rather evicted, then by the name of their region.
 	slices.SortStableFunc(bids, func(a, b bid) int {
 		if a.worth != b.worth {
 			return cluster.Before(a.worth.less(b.worth))
 		}
 		return cmp.Or(compareSets(a.units, b.units), strings.Compare(a.name, b.name))
 	})
-	// The bids are tried out on the model, the cheapest first. Counting does not know devices or rules, so the first bid may be
-	// refused where the second is not.
+	// The bids are tried out on the model, the cheapest first. Counting does not know devices or rules, so the model
+	// may refuse the first bid and agree with the second.
 	for i, b := range bids {
 		if i == maxBids {
 			break
@@ -238,8 +281,8 @@ func (c *claim) pickRegion() (open, hope bool) {
 			return true, true
 		}
 		for _, u := range lifted {
-			// Of unlike members the first bid stays lifted although it was refused: it made room for the class that lacks most,
-			// and takeMore needs only find the rest.
+			// Of unlike members the first bid stays lifted although it was refused: it makes room for the class that
+			// lacks most, and takeMore needs only to find the rest.
 			if c.alike || i > 0 {
 				c.restore(u)
 			}
@@ -248,15 +291,18 @@ func (c *claim) pickRegion() (open, hope bool) {
 	return false, hope || len(bids) > 0
 }
 
-// maxBids is how many regions are tried out on the model.
+// maxBids is how many bids are tried out on the model, since each costs a trial. takeMore and the search go on from
+// there.
 const maxBids = 8
 
-// one finds the cheapest units that make room for one pod: one alone, or several of one node.
+// one returns the cheapest units that make room for one pod, as far as single units and bundles on one node go;
+// false: none of these does. A unit here stands for itself and the spare members that go before it.
 func (v *scan) one() (bid, bool) {
 	v.y.scans++
-	// The walk has three kinds of units. Those that make room alone compete at once. Those that do not are noted on their nodes,
-	// for bundles of several. And those that cost more than the best so far are passed over, with all that they could be part of:
-	// a bundle costs at least what its dearest unit does.
+	// The walk meets three kinds of units. Those that make room alone compete at once. Those that do not are noted on
+	// their nodes, for bundles of several. Those that cost more than the best so far are passed over, and with them
+	// all bundles that they could be part of: a bundle costs at least as much as its dearest unit. The last is not
+	// done while the best breaks a budget, since a dearer unit that breaks none is better.
 	p := &picker{scan: v, turn: v.y.scans, whole: true, lacks: 1}
 	var best *bundle
 	consider := func(b *bundle) {
@@ -264,7 +310,8 @@ func (v *scan) one() (bid, bool) {
 			best = b
 		}
 	}
-	var small []*candidateNode // with several units that make no room alone
+	// small is the nodes with several units that make no room alone.
+	var small []*candidateNode
 	for _, u := range v.units {
 		if u.taken || best != nil && best.worth.broken == 0 && u.whole() > best.worth.cost {
 			continue
@@ -278,7 +325,7 @@ func (v *scan) one() (bid, bool) {
 			if t == nil || len(t.units) > 0 && t.units[len(t.units)-1] == u {
 				continue
 			}
-			// With one unit that makes no room alone there is no bundle; the second makes the node worth a look, once.
+			// One unit that makes no room alone is no bundle; the second one makes the node worth a look, once.
 			if t.units = append(t.units, u); len(t.units) == 2 {
 				small = append(small, t)
 			}
@@ -293,16 +340,21 @@ func (v *scan) one() (bid, bool) {
 	return bid{units: best.units, worth: best.worth}, true
 }
 
-// bundle is units that are taken together: a unit that makes room by itself, with what must go before it, or several on one
-// node of which none makes room alone, such as two pods of four GPUs for one of eight.
+// bundle is units that are taken together: a unit that makes room by itself, with the spare members that must go
+// before it, or several units on one node of which none makes room alone, such as two pods of 4 GPUs for one of 8.
 type bundle struct {
+	// units go one after the other: spare members before the rest of their gang.
 	units []*unit
-	node  *candidateNode // whose pods they are; nil: it is one unit
-	gain  int64          // pods that get room in the region
+	// node is the node that the units are on; nil: the bundle is one unit, wherever its pods are.
+	node *candidateNode
+	// gain is how many pods get room in the region, at most as many as lack it.
+	gain int64
+	// worth is what evicting them costs; broken counts only what they break beyond what is taken already.
 	worth worth
 }
 
-// bundles is a heap: those first that break no budget and cost least for each pod that they make room for.
+// bundles is a heap. The bundle on top breaks no budget, if there is such a bundle, and costs least for each pod that
+// it makes room for.
 type bundles []*bundle
 
 func (h bundles) Len() int           { return len(h) }
@@ -316,13 +368,16 @@ func (h *bundles) Pop() any {
 	return x
 }
 
-// better says whether the bundle is taken before the other. Fractions are compared by cross-multiplication.
+// better says whether the bundle is taken before the other. A bundle that breaks no budget comes before one that
+// does; then the cheaper one for each pod, then the one with fewer victims, then the one that makes more room. The
+// order ends in compareUnits and so in a name.
 func (b *bundle) better(o *bundle) bool {
 	if (b.worth.broken > 0) != (o.worth.broken > 0) {
 		return b.worth.broken == 0
 	}
-	// cost/gain < o.cost/o.gain, without division and its rounding. The products fit: unsaved work counts for an hour at the
-	// most, so that 10,000 pods of eight GPUs cost less than 2^40, and nobody gains 2^20 pods.
+	// cost/gain < o.cost/o.gain is decided by cross-multiplication, without division and its rounding. The products
+	// fit: unsaved work counts for an hour at the most, so that 10,000 pods of eight GPUs cost less than 2^40, and
+	// nobody gains 2^20 pods.
 	x, y := b.worth.cost*o.gain, o.worth.cost*b.gain
 	if x != y {
 		return x < y
@@ -336,9 +391,23 @@ func (b *bundle) better(o *bundle) bool {
 	return compareUnits(b.units[0], o.units[0]) > 0
 }
 
-// pick chooses units that make the room which the region lacks. What a bundle gains gets less as others are taken, and never
-// more, so that the heap is lazy: the bundle on top is weighed again, and goes back if another is better now. Nothing is
-// lifted, and the candidate nodes are as before afterwards.
+// pick chooses units that make the room which the region lacks, and returns them with their cost; nil: there are not
+// enough. Nothing is lifted, and the candidate nodes are as before afterwards.
+//
+// The bundles lie on a heap, each with the price that it had when it was last weighed. As bundles are taken less is
+// lacking, and with that most gains shrink and prices rise. So pick is lazy: it weighs the bundle on top again, takes
+// it if it is still no worse than what the next one claims, and otherwise puts it back with its new price. Each
+// bundle is weighed a few times instead of all bundles at every step.
+//
+// For example, four pods lack room, and three bundles are on the heap:
+//
+//	x   60 for 3 pods, 20 each     on top, weighed again, taken: one pod is still without room
+//	z   44 for 2 pods, 22 each     on top, weighed again: now 44 for 1 pod; it goes back
+//	y   25 for 1 pod,  25 each     on top, weighed again, taken: done, for 85
+//
+// A gain can also grow, where a unit that is taken leaves half of what another one needs on a node. take weighs the
+// bundle of such a node anew. What remains is an entry that is dearer than it need be, so that the result is not
+// always the best one; it only has to be a set, for the search to improve on.
 func (v *scan) pick(r *region) ([]*unit, worth) {
 	v.y.scans++
 	p := &picker{scan: v, turn: v.y.scans, whole: len(r.nodes) == len(v.nodes), lacks: r.lacks}
@@ -348,12 +417,10 @@ func (v *scan) pick(r *region) ([]*unit, worth) {
 			p.inside[t] = true
 		}
 	}
-	// The heap holds each bundle with its price as of some earlier moment. As bundles are taken, what is left to gain shrinks, so
-	// a bundle's true price only rises: the one on top may be stale, and all below are at least as dear as they say. So it is
-	// enough to weigh the top again, and to take it if it is still no worse than what the next one claims.
 	p.fill(r)
 	for p.lacks > 0 && len(p.heap) > 0 {
 		b := heap.Pop(&p.heap).(*bundle)
+		// nil: the bundle has nothing to give any more, or would break a budget that must be kept.
 		again := p.weigh(b)
 		if again == nil {
 			continue
@@ -377,23 +444,30 @@ func (v *scan) pick(r *region) ([]*unit, worth) {
 	return p.picked, p.worth
 }
 
-// picker is a pick in the making.
+// picker is a pick in the making, for one region.
 type picker struct {
 	*scan
-	turn   uint64                  // marks the units that it has looked at or taken
-	inside map[*candidateNode]bool // the nodes of the region, unless it is all nodes
-	whole  bool                    // the region is all nodes of the scan
-	lacks  int64                   // pods that are still without room
-	heap   bundles
+	// turn is the number of the pick. A unit whose pass equals it was looked at; one whose gone equals it is taken.
+	turn uint64
+	// inside is the nodes of the region; nil where whole is true.
+	inside map[*candidateNode]bool
+	// whole says that the region is all nodes of the scan.
+	whole bool
+	// lacks is how many pods are still without room.
+	lacks int64
+	// heap holds the bundles that are not taken, each with the price of an earlier moment.
+	heap bundles
+	// picked is the units that are taken, in that order. They count as gone in the scan.
 	picked []*unit
-	worth  worth
+	// worth is what they cost together.
+	worth worth
 }
 
-// fill makes the heap: each unit by itself, and for each node the units on it that would not do alone.
+// fill makes the heap: each unit by itself and, for each node, the units on it that would not do alone.
 func (p *picker) fill(r *region) {
 	for _, t := range r.nodes {
-		// A bundle of several units on the node is worth making only where some unit does not make room alone: else the units by
-		// themselves are on the heap already, and the bundle would be one of them.
+		// A bundle of several units on the node is worth making only where some unit does not make room alone.
+		// Otherwise all units are on the heap by themselves already, and the bundle would be one of them.
 		small := 0
 		for _, u := range t.units {
 			if u.pass != p.turn {
@@ -416,7 +490,8 @@ func (p *picker) fill(r *region) {
 	heap.Init(&p.heap)
 }
 
-// idleAlone says whether the unit alone makes no room on the candidate node.
+// idleAlone says whether the unit alone makes no room on the candidate node, beside what counts as gone already. The
+// unit is there again when it returns.
 func (p *picker) idleAlone(t *candidateNode, u *unit) bool {
 	was := t.slots
 	p.free(u, 1)
@@ -425,8 +500,9 @@ func (p *picker) idleAlone(t *candidateNode, u *unit) bool {
 	return is == was
 }
 
-// weigh works out what the bundle gains and costs beside what is taken already; nil: it gains nothing, or breaks a budget that
-// is always kept. It counts the bundle's units as gone, looks, and counts them as there again.
+// weigh works out what the bundle gains and costs beside what is taken already; nil: it gains nothing, or breaks a
+// budget that is always kept. It counts the units of the bundle as gone, looks, and counts them as there again. The
+// bundle itself is not changed: the heap may hold it still.
 func (p *picker) weigh(b *bundle) *bundle {
 	// What a bundle of a node consists of depends on what is gone there by now, so it is put together anew each time.
 	if b.node != nil {
@@ -445,18 +521,21 @@ func (p *picker) weigh(b *bundle) *bundle {
 	if len(out.units) == 0 {
 		return nil
 	}
-	// The units count as gone one after the other, so that gains are not counted twice where two of them are on one node.
+	// The units count as gone one after the other, so that gains are not counted twice where two of them are on one
+	// node.
 	for _, u := range out.units {
 		out.gain += p.gainOf(u, 1)
 		p.disruption.count(u, 1)
 	}
+	// Only what the bundle adds counts as its own: the picks before it have broken p.worth.broken budgets already.
 	broken, never := p.y.broken(&p.disruption)
 	out.worth.broken = broken - p.worth.broken
 	for _, u := range out.units {
 		p.gainOf(u, -1)
 		p.disruption.count(u, -1)
 	}
-	// Room beyond what is lacking is worth nothing. Without this a gang of 64 GPUs would look cheap to a claimant that lacks one.
+	// Room beyond what is lacking is worth nothing. Otherwise a gang of 64 GPUs would count as room for 64 pods to a
+	// claimant that lacks room for one, and would look cheaper than a single pod.
 	out.gain = min(out.gain, p.lacks)
 	if out.gain <= 0 || never {
 		return nil
@@ -464,7 +543,7 @@ func (p *picker) weigh(b *bundle) *bundle {
 	return out
 }
 
-// add adds the unit to the bundle, unless it goes already or must not.
+// add adds the unit to the bundle, unless it goes already or is not legal for this claim.
 func (b *bundle) add(p *picker, u *unit) {
 	if u.gone == p.turn || u.taken || u.claim != p.id || slices.Contains(b.units, u) {
 		return
@@ -474,13 +553,15 @@ func (b *bundle) add(p *picker, u *unit) {
 	b.worth.pods += len(u.pods)
 }
 
-// gainOf is free, counting the candidate nodes of the region alone.
+// gainOf counts the unit as gone, or with by = -1 as there again, and returns the pods that get room by it in the
+// region. A gang with 8 GPUs in rack r1 and 8 in rack r2 makes room for one pod of 8 in the region r1, and not for
+// two.
 func (p *picker) gainOf(u *unit, by int64) int64 {
 	if p.whole {
 		return p.free(u, by)
 	}
-	// A unit may also have pods in other regions. What it frees there is of no use to a claimant that must be in this one: the
-	// slots there are added up before and after, and the difference is taken off.
+	// A unit may also have pods in other regions. What it frees there is of no use to a claimant that must be in this
+	// one, so the slots there are added up before and after, and the difference is subtracted.
 	var outside int64
 	for _, q := range u.pods {
 		if t := p.candidate(q.Host); t != nil && !p.inside[t] {
@@ -496,8 +577,12 @@ func (p *picker) gainOf(u *unit, by int64) int64 {
 	return gain - outside
 }
 
-// bundleOn makes a bundle of units on one node that makes room for one more pod there: by cost for what each frees until it is
-// enough, and then less what turns out not to be needed.
+// bundleOn makes a bundle of units on one node that makes room for one more pod there; nil: all of them do not. It
+// adds units by cost for what each frees until that is enough, and then drops those that turn out not to be needed.
+//
+// For example, a pod of 8 GPUs lacks room on a node with units of 2 GPUs for 2, of 2 GPUs for 3, and of 8 GPUs for
+// 20. By cost for each GPU they come in this order, and all three are added. Then both small ones are dropped, since
+// the large one alone is enough: the bundle costs 20.
 func (p *picker) bundleOn(t *candidateNode) *bundle {
 	order := make([]*unit, 0, len(t.units))
 	for _, u := range t.units {
@@ -508,7 +593,7 @@ func (p *picker) bundleOn(t *candidateNode) *bundle {
 	if len(order) == 0 {
 		return nil
 	}
-	// By cost for each GPU that is freed on this node, again without division.
+	// The order is by cost for each GPU that is freed on this node, again without division.
 	slices.SortStableFunc(order, func(a, b *unit) int {
 		x, y := a.whole()*p.helps(b, t), b.whole()*p.helps(a, t)
 		return cmp.Or(cmp.Compare(x, y), -compareUnits(a, b))
@@ -524,11 +609,12 @@ func (p *picker) bundleOn(t *candidateNode) *bundle {
 		}
 		chosen = p.also(chosen, u)
 	}
-	// The first pass went by price and may have collected small units before a large one that would have been enough. So what
-	// turns out not to be needed goes back, from the last to the first.
+	// The first pass went by price and may have collected small units before a large one that would have been enough
+	// alone. So what is not needed is dropped, from the last unit to the first.
 	enough := t.slots > was
 	for i := len(chosen) - 1; i >= 0 && enough; i-- {
 		u := chosen[i]
+		// Spare members stay while the rest of their gang goes.
 		if u.rest != nil && slices.Contains(chosen, u.rest) {
 			continue
 		}
@@ -548,9 +634,9 @@ func (p *picker) bundleOn(t *candidateNode) *bundle {
 	return &bundle{node: t, units: chosen}
 }
 
-// also frees the unit too, unless it is freed already.
+// also counts the unit as gone and adds it, unless that is done already: gone means that it was picked for this
+// region before, taken that it is lifted to open a gate.
 func (p *picker) also(chosen []*unit, u *unit) []*unit {
-	// gone: it was picked for this region before. taken: it is lifted already, to open a gate.
 	if u.gone == p.turn || u.taken || slices.Contains(chosen, u) {
 		return chosen
 	}
@@ -558,8 +644,9 @@ func (p *picker) also(chosen []*unit, u *unit) []*unit {
 	return append(chosen, u)
 }
 
-// helps is how much the unit frees on the node of what the class asks for most, at least 1: GPUs, or where it asks for none the
-// last of its demands.
+// helps returns how much the unit frees on the node of what the class asks for most, and at least 1, because costs
+// are divided by it. That is GPUs or, for a class without GPUs, the last of its demands; on a node that gives parts
+// it is counted card by card.
 func (p *picker) helps(u *unit, t *candidateNode) int64 {
 	if t.cards.of != nil {
 		return max(1, t.cards.freed(u, p.class))
@@ -577,7 +664,8 @@ func (p *picker) helps(u *unit, t *candidateNode) int64 {
 	return max(1, sum)
 }
 
-// take counts the bundle's units as gone.
+// take counts the units of the bundle as gone. A node may have a second bundle in what is left of it, which is
+// weighed anew.
 func (p *picker) take(b *bundle) {
 	for _, u := range b.units {
 		u.gone = p.turn

@@ -8,10 +8,16 @@ import (
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
-// A place is held for whom it was freed. Who could evict that one once it ran there may have the place before it does:
-// so nobody starts to be evicted at once. But who was promised the start has it.
+// A place is held for the workload that it was freed for. Whoever could evict that workload once it ran there may
+// have the place before it starts, so that nobody starts only to be evicted at once. A workload that was promised the
+// start keeps it.
+//
+// For example, b borrows 8 GPUs, and 8 GPUs on n1 are held for b until their last user is gone. Now queue a, within
+// its quota, asks for 8. It could reclaim them from b as soon as b runs. So it is given the place, b loses no work,
+// and b looks for another place in its own turn.
 
-// outbid lists the places held for workloads that the claimant could evict if they ran there, by key.
+// outbid lists the places held for workloads that the claimant could evict if they ran there, by key. It costs a look
+// at each hold, and for those in other queues what covering the hold costs.
 func (c *claim) outbid() []*cluster.Hold {
 	s := c.y.Candidates
 	if len(s.m.Holds) == 0 {
@@ -33,14 +39,17 @@ func (c *claim) outbid() []*cluster.Hold {
 	return out
 }
 
-// right is how far up its tree the claimant's queue must be within quota, or within its share, for a place of another; -1:
-// not at all.
+// right is how far up its tree the claimant's queue must be within quota, or within its share, for a place of
+// another; -1: not at all. It is what reach is for a unit.
 type right struct{ quota, share int }
 
-// outbids says whether the claimant could evict the workload that the place is held for, and by what right.
+// outbids says whether the claimant could evict the workload that the place is held for, and by what right: the rules
+// of legal.go, asked about a workload that does not run yet.
 func (c *claim) outbids(h *cluster.Hold) (right, bool) {
 	none := right{-1, -1}
 	g := c.y.m.Awaiting(h.Gang)
+	// A gang that runs already grows there, and its units are judged as candidates. Work that may not be evicted
+	// keeps its place.
 	if g == nil || !g.Evictable || g.Runs || g.Payer == nil || g.Payer != h.Payer {
 		return none, false
 	}
@@ -49,6 +58,7 @@ func (c *claim) outbids(h *cluster.Hold) (right, bool) {
 		return none, false // others ended for its promise
 	}
 	t := g.TurnNow()
+	// In the claimant's own queue priority decides, unless the workload has waited for so long that it is promoted.
 	if g.Payer == c.q {
 		spec := c.q.Spec
 		//mutate: outbid-by-priority
@@ -68,8 +78,8 @@ func (c *claim) outbids(h *cluster.Hold) (right, bool) {
 	return right{-1, reach}, ok
 }
 
-// exceeds says whether the gang, for which a place is held, exceeds with it the part of its queue where its queues and the
-// claimant's meet, and the claimant's are within theirs up to there. reach is how far up that is.
+// exceeds says whether the gang, for which a place is held, exceeds with it the part of its queue where its queues
+// and the claimant's meet, while the claimant's are within theirs up to there. reach is how far up that is.
 func (c *claim) exceeds(g *cluster.Gang, priority int32, within func(*cluster.Queue) bool, dims []int, part func(*cluster.Queue, int) int64) (reach int, ok bool) {
 	for x := c.q; x != nil && within(x); x = x.Parent {
 		for z := g.Payer; z != nil; z = z.Parent {
@@ -82,7 +92,8 @@ func (c *claim) exceeds(g *cluster.Gang, priority int32, within func(*cluster.Qu
 	return -1, false
 }
 
-// coversHeld says whether the queue's part is enough for what is held for the gang beside all that goes before it.
+// coversHeld says whether the queue's part is enough for what is held for the gang beside all that goes before it:
+// what can never be evicted, and what runs at no lower a priority than the gang's.
 func (c *claim) coversHeld(v *cover, g *cluster.Gang, priority int32) bool {
 	held := c.y.m.OwnHeld(g)
 	//mutate: outbid-devices-only -> len(v.over) == 0
@@ -98,9 +109,12 @@ func (c *claim) coversHeld(v *cover, g *cluster.Gang, priority int32) bool {
 	return v.covers(held, nil)
 }
 
-// lose puts the places of others back where they still have room beside the claimant's, and its queues too, and returns
-// the others. It is false where the claimant, with the places that it has found, has no right to those. All of it is
-// rolled back.
+// lose puts the places of others back where they still have room beside the claimant's, and its queues too, and
+// returns the others. It is false where the claimant, with the places that it has found, has no right to those. The
+// caller rolls all of it back.
+//
+// Without this a claimant that needs one place of another would take all of them: try ignores them together, because
+// it is not known beforehand which one is in the way.
 func (c *claim) lose(places []*cluster.Hold) (lost []*cluster.Hold, ok bool) {
 	s := c.y.Candidates
 	var mine []*cluster.Hold
@@ -110,11 +124,13 @@ func (c *claim) lose(places []*cluster.Hold) (lost []*cluster.Hold, ok bool) {
 	}
 	for _, h := range c.theirs {
 		n := s.m.Nodes[h.Node]
+		// The place does not stand beside the claimant's: it is lost.
 		if !s.m.RoomFor(h, n) || c.keptApart(h, mine) {
 			lost = append(lost, h)
 			continue
 		}
 		s.m.PutHold(h, n)
+		// It stands on its node, and yet its charge shuts a limit for the claimant: it is lost too.
 		if gates := c.y.Gates(c.g); len(gates) > 0 {
 			s.m.IgnoreHold(h)
 			lost = append(lost, h)
@@ -125,6 +141,7 @@ func (c *claim) lose(places []*cluster.Hold) (lost []*cluster.Hold, ok bool) {
 			return slices.ContainsFunc(h.Charge, func(d quantity.Demand) bool { return d.Dim == dim && d.Amount > 0 })
 		})
 	}
+	// Only the places that are really lost need a right, and each its own.
 	for _, h := range lost {
 		r := c.rights[h]
 		if !c.within(r.quota, c.dims, s.m.Quota, charged) || !c.within(r.share, c.sharedDims(), fairShare, charged) {
@@ -134,7 +151,8 @@ func (c *claim) lose(places []*cluster.Hold) (lost []*cluster.Hold, ok bool) {
 	return lost, true
 }
 
-// keptApart says whether anti-affinity keeps who comes to the place from those that come to the others.
+// keptApart says whether anti-affinity keeps those that come to the place from those that come to the others. It
+// compares them in pairs, and only where some pod has such rules.
 func (c *claim) keptApart(h *cluster.Hold, others []*cluster.Hold) (apart bool) {
 	m := c.y.m
 	if !m.HasRules() {

@@ -10,53 +10,88 @@ import (
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
-// Who may be evicted for whom. Legality is judged workload by workload, as things stand before anybody is taken.
-
-// claim is a gang that looks for others' work to be evicted for it.
+// Who may be evicted for whom. Legality is judged unit by unit, as things stand before anybody is taken. That a set
+// of legal units is more than the claimant has a right to shows only once it has a place, and is asked then
+// (withinRights).
 //
-// There are five reasons for which work may be evicted for another, tried from the strongest to the weakest. A unit keeps the
-// first reason that applies, which becomes the cause of its eviction:
+// For example, queue a has a quota of 16 GPUs and holds 8, its neighbour b has a quota of 8 and holds 16, in two
+// workloads of 8 GPUs that started at 9:00 and at 10:00. A gang of a asks for 8 GPUs. a is within its quota with it
+// (8 + 8 <= 16), so it may reclaim what the quota of b does not cover: the workload of 10:00. If a had a quota of 8
+// it could reclaim nothing, and only lower priorities of a itself would be legal.
+
+// claim is a gang that looks for others' work to be evicted for it. It is made in MakeRoom or MoveFor and dropped at
+// the end.
+//
+// There are five reasons for which work may be evicted for another, tried from the strongest to the weakest. A unit
+// keeps the first reason that applies, which becomes the cause of its eviction:
 //
 //   - Reclaimed: its queue holds more than its quota, and the claimant's queue is within its own.
 //   - Shared: the same with fair shares, under the timeshare policy.
 //   - Overran: it started after the claimant was promised its start, and runs longer than its author said.
 //   - Idled: its GPUs were measured to do nothing for longer than its queue allows.
 //   - Preempted: it is in the claimant's own queue and of a lower priority.
+//
+// Amounts of needs and own are as accounts count them, with GPUs in thousandths and at the rates of models; gpus is
+// in whole GPUs of nodes.
 type claim struct {
-	y       *Cycle
-	g       *cluster.Gang
-	t       cluster.Turn
-	q       *cluster.Queue  // that it is charged to; Model.Unqueued: none
-	gpus    int64           // the least that it asks for, of nodes
-	unrated int64           // the same as queues count it, parts too, before the rates of models
-	needs   quantity.Vector // the least that it asks for, as queues count it
-	own     quantity.Vector // what is held for it, and counts in its queues already
-	dims    []int           // of what it asks for, what is promised; of every GPU model and flavor too
-	id      uint64
-	units   []*unit                 // that are legal to evict
-	theirs  []*cluster.Hold         // places of others that it may have
-	rights  map[*cluster.Hold]right // to those
+	y *Cycle
+	g *cluster.Gang
+	t cluster.Turn
+	// q is the queue that the gang is charged to; Model.Unqueued: none.
+	q *cluster.Queue
+	// gpus is the least that the gang asks for, of nodes.
+	gpus int64
+	// unrated is the same as queues count it, parts too, before the rates of models.
+	unrated int64
+	// needs is the least that the gang asks for, as queues count it. What it really takes is known once it has a
+	// place.
+	needs quantity.Vector
+	// own is what is held for the gang, and counts in its queues already.
+	own quantity.Vector
+	// dims is, of what it asks for, what some queue is promised; every GPU model and flavor that it might get is
+	// among them.
+	dims []int
+	// id is the number of the claim. A unit is legal for it if unit.claim equals it.
+	id uint64
+	// units is what is legal to evict, in no order that matters: whoever needs one sorts a copy.
+	units []*unit
+	// theirs is the places held for others that the claimant may have.
+	theirs []*cluster.Hold
+	// rights is by what right it may have each of them.
+	rights map[*cluster.Hold]right
 
-	// Of a gang of like members: how its classes are made, one for each GPU model.
+	// alike says that counting alone decides the gang; first is one of its members, and kins the ways to serve it.
 	alike bool
 	first *cluster.Pod
 	kins  []place.Kin
 
-	owed       bool       // its queue is within quota with it
-	sharing    int        // how far up its queues are within their fair share; -1: not at all
-	preempts   bool       // lower priorities of its own queue are among the units
-	gated      bool       // limits of its queue keep it out too
-	renounced  bool       // what could be reclaimed is left out
-	moving     bool       // its units are moved, not taken away
-	settling   bool       // it is asked whether the claimant may have the place
-	disruption disruption // of the units that are lifted
-	over       OverShare  // for which a place that was found was given up; the zero value: none was
+	// owed says that its queue is within quota with it, so that it may reclaim.
+	owed bool
+	// sharing is how far up its queues are within their fair share; -1: not at all.
+	sharing int
+	// preempts says that lower priorities of its own queue are among the units.
+	preempts bool
+	// gated says that limits of its queue keep it out too.
+	gated bool
+	// renounced says that what could be reclaimed is left out (attemptByShare).
+	renounced bool
+	// moving says that its units are moved, not taken away.
+	moving bool
+	// settling says that it is asked whether the claimant may have the place (settle).
+	settling bool
+	// disruption is that of the units that are lifted, or counted as gone.
+	disruption disruption
+	// over is the fair share for which a place that was found was given up; the zero value: none was.
+	over OverShare
 }
 
-// find lists the units that are legal to evict for the claim, in no order.
+// find lists the units that are legal to evict for the claim, in no order that matters. It costs a look at each
+// candidate of the queues that the claimant has a right against; cuts that are kept make that the candidates beyond
+// quota.
 func (c *claim) find() {
 	s := c.y.Candidates
-	// The number of the claim marks its units, so that nothing has to be reset when the next claim looks at the same ones.
+	// The number of the claim marks its units, so that nothing has to be reset when the next claim looks at the same
+	// ones.
 	s.claims++
 	c.id, c.units, c.owed, c.preempts = s.claims, c.units[:0], false, false
 	c.sharing = c.sharesKept()
@@ -69,24 +104,26 @@ func (c *claim) find() {
 	c.overrun()
 	c.idle()
 	c.theirs = c.outbid()
-	// The claimant's own queue comes last. A claimant whose queue is owed quota takes it back from borrowers, and its neighbours
-	// in the queue, who have as much right to the quota, keep what they have.
+	// The claimant's own queue comes last. A claimant whose queue is owed quota takes it back from borrowers, and its
+	// neighbours in the queue, who have as much right to the quota, keep what they have.
 	if !c.owed || len(c.units) == 0 {
 		c.preempt()
 	}
 }
 
-// preempt: what is of a lower priority in the claimant's own queue. Who can ask its quota back from others does that
-// first: its own queue has quota for both. Under timeshare a queue that is within its fair share stays within it: else the
-// claimant would be evicted in turn by those who are waiting for their share, the victim would ask for its own again, and so
-// on for ever.
+// preempt makes legal what is of a lower priority in the claimant's own queue. A claimant that can ask its quota back
+// from others does that first, since its own queue has quota for both.
+//
+// Under timeshare a queue that is within its fair share must stay within it (sharing). Otherwise the claimant would
+// be evicted in turn by those who wait for their share, the victim would ask for its own again, and so on for ever.
 func (c *claim) preempt() {
 	c.preempts = true
+	// The model keeps count of priorities by queue, so the common case is one comparison and no list is made.
 	if !c.q.Outranks(c.t.Priority) {
 		return
 	}
 	all := c.y.runningOf(c.q)
-	// The list is in the order of priority, the highest first: the loop ends at the first that is not lower.
+	// The list is in the order of priority, the highest first. The loop ends at the first workload that is not lower.
 	for i := len(all) - 1; i >= 0 && all[i].priority < c.t.Priority; i-- {
 		if !all[i].promoted() {
 			c.take(all[i], api.Preempted, -1)
@@ -94,15 +131,22 @@ func (c *claim) preempt() {
 	}
 }
 
-// reclaim: what queues hold above their quota, as far up as the claimant's own is within its.
+// reclaim makes legal what queues hold above their quota, as far up as the claimant's own queue is within its quota.
+//
+//	root
+//	+- research  (quota 32)      reach 1: research asks product
+//	|  +- vision (quota 16)      reach 0: vision asks speech
+//	|  `- speech (quota 16)
+//	`- product   (quota 32)
+//
+// If vision is within 16 GPUs with the claimant, it may ask speech for what speech holds beyond 16. If research is
+// also within 32, it may ask product. The right to a unit of product rests on both, which is what reach records.
 func (c *claim) reclaim() {
 	if len(c.dims) == 0 {
 		return
 	}
 	reach := 0
-	// Up the tree: if the claimant's queue is within its quota, it may ask the queues beside it; if its department is within the
-	// department's quota too, the departments beside that, and so on. reach is how far up that was, since the claimant must be
-	// within quota up to there also with the place that is found.
+	// Invariant: all queues below x, on the way up from the claimant's own, are within quota with the claimant.
 	for x := c.q; x != nil && c.fitsIn(x, c.y.m.Quota); x = x.Parent {
 		for _, z := range c.y.siblings(x) {
 			if z != x {
@@ -114,7 +158,8 @@ func (c *claim) reclaim() {
 	c.owed = reach > 0
 }
 
-// share: what queues hold above their fair share and their quota, as far up as the claimant's own is within its share.
+// share makes legal what queues hold above both their fair share and their quota, as far up as the claimant's own
+// queue is within its share. It walks as reclaim does.
 func (c *claim) share() {
 	dims := c.sharedDims()
 	reach := 0
@@ -128,15 +173,15 @@ func (c *claim) share() {
 	}
 }
 
-// sharesKept is how far up the claimant's queues are within their fair shares with what they have now, and stay so when it takes
-// the place of another of its queue; -1: not at all, or there are no shares.
+// sharesKept is how far up the claimant's queues are within their fair shares with what they have now, and stay so
+// when the claimant takes the place of another workload of its queue; -1: not at all, or there are no shares.
 func (c *claim) sharesKept() int {
 	dims, reach := c.sharedDims(), -1
 	if len(dims) == 0 || c.q == &c.y.m.Unqueued {
 		return reach
 	}
-	// Here what the queues have now is compared, without the claimant's needs: it takes the place of another of its own queue,
-	// and the sum stays the same.
+	// What the queues have now is compared, without the claimant's needs: it takes the place of another of its own
+	// queue, and the sum stays the same.
 	//mutate: share-kept
 	for x := c.q; x != nil; x = x.Parent {
 		if slices.ContainsFunc(dims, func(dim int) bool { return x.Committed(dim) > x.Fair.At(dim) }) {
@@ -147,8 +192,8 @@ func (c *claim) sharesKept() int {
 	return reach
 }
 
-// sharedDims lists what of the claimant's needs there are fair shares of that it may ask for; none but under timeshare. What
-// there are no shares of, like adapters of a network, keeps nobody from asking for its share of the rest.
+// sharedDims lists what of the claimant's needs there are fair shares of; nil but under timeshare. What there are no
+// shares of, such as network adapters, keeps nobody from asking for its share of the rest.
 func (c *claim) sharedDims() []int {
 	if c.y.m.Config.Policy != api.TimeShare || c.q.Fair == nil {
 		return nil
@@ -165,7 +210,8 @@ func (c *claim) sharedDims() []int {
 // fitsShare says whether the queue is within its fair share with what the claimant asks for.
 func (c *claim) fitsShare(q *cluster.Queue, dims []int) bool {
 	for _, dim := range dims {
-		// What is held for the claimant counts in Committed already, and is taken off so that it does not count twice.
+		// What is held for the claimant counts in Committed already, and is subtracted so that it does not count
+		// twice.
 		if q.Committed(dim)-c.own.At(dim)+c.needs[dim] > q.Fair.At(dim) {
 			return false
 		}
@@ -173,14 +219,14 @@ func (c *claim) fitsShare(q *cluster.Queue, dims []int) bool {
 	return true
 }
 
-// fairShare is the queue's fair share.
+// fairShare is the queue's fair share of the dimension, as accounts count it.
 func fairShare(q *cluster.Queue, dim int) int64 { return q.Fair.At(dim) }
 
-// shareOrQuota is what nobody may take from a queue for a share. Where quotas promise more than there is, a share can be
-// less than the quota, and that would be asked back again by right.
+// shareOrQuota is what nobody may take from a queue for a share. Where quotas promise more than there is, a share can
+// be less than the quota, and what was taken below the quota would be asked back by right.
 func shareOrQuota(q *cluster.Queue, dim int) int64 { return max(q.Fair.At(dim), q.Quota.At(dim)) }
 
-// fitsIn says whether the queue is within its part with what the claimant asks for.
+// fitsIn says whether the queue is within its part with what the claimant asks for, in every dimension of its needs.
 func (c *claim) fitsIn(q *cluster.Queue, part func(*cluster.Queue, int) int64) bool {
 	for _, dim := range c.dims {
 		if c.needs.At(dim) > 0 && q.Committed(dim)-c.own.At(dim)+c.needs.At(dim) > part(q, dim) {
@@ -190,7 +236,7 @@ func (c *claim) fitsIn(q *cluster.Queue, part func(*cluster.Queue, int) int64) b
 	return true
 }
 
-// siblings lists the queues with the same parent, itself among them.
+// siblings lists the queues with the same parent, by name, itself among them.
 func (s *Candidates) siblings(q *cluster.Queue) []*cluster.Queue {
 	if q.Parent != nil {
 		return q.Parent.Children
@@ -198,7 +244,7 @@ func (s *Candidates) siblings(q *cluster.Queue) []*cluster.Queue {
 	return s.m.Tree.Top
 }
 
-// uncovered takes of a queue that holds more than its part what is not covered by it.
+// uncovered makes legal what a queue that holds more than its part does not have covered by it.
 func (c *claim) uncovered(z *cluster.Queue, dims []int, part func(*cluster.Queue, int) int64, cause api.EvictionCause, reach int) {
 	if x := c.y.cutOf(z, dims, part, cause == api.Shared); x != nil {
 		for _, u := range x.units {
@@ -207,7 +253,9 @@ func (c *claim) uncovered(z *cluster.Queue, dims []int, part func(*cluster.Queue
 	}
 }
 
-// overrun: what started after the claimant was promised its start, which has come, and runs longer than was said.
+// overrun makes legal what started after the claimant was promised its start, which has come, and runs longer than
+// was said. Before the start it asks for a cycle at that time. It looks at every running workload, and only for a
+// claimant with a promise.
 func (c *claim) overrun() {
 	p := c.y.m.Promises[c.g.Key]
 	if p == nil {
@@ -232,9 +280,9 @@ func (c *claim) overrun() {
 	})
 }
 
-// takesBack says whether the running workload, once it is evicted and made again, could have the claimant evicted in return: by its
-// priority, its quota or its share. For who runs too long, or does nothing, nobody has such a claim to begin with, and so
-// the place would be taken back and forth.
+// takesBack says whether the running workload, once it is evicted and made again, could have the claimant evicted in
+// return: by its priority, its quota or its share. Overrunning and idleness are judged without regard to any of
+// these, so without this check the place would be taken back and forth.
 func (c *claim) takesBack(t *running) bool {
 	s := c.y.Candidates
 	if !slices.ContainsFunc(t.pods, func(p *cluster.Pod) bool { return p.Owner != "" }) {
@@ -249,11 +297,12 @@ func (c *claim) takesBack(t *running) bool {
 	return c.isOwed(t, s.m.Tree.PromisedDims, s.m.Quota, s.m.Quota) || c.isOwed(t, c.sharedDims(), fairShare, shareOrQuota)
 }
 
-// isOwed says whether the running workload's queues are within their part up to where they meet the claimant's, and those hold more
-// than theirs with the claimant.
+// isOwed says whether the running workload's queues are within their part up to where they meet the claimant's, while
+// those hold more than theirs with the claimant: the test of reclaim and share, with the two in each other's place.
 func (c *claim) isOwed(t *running, dims []int, part, most func(*cluster.Queue, int) int64) bool {
 	s := c.y.Candidates
-	// Both walk up their trees to the two queues that are beside each other: there one of them asks and the other is asked.
+	// Both walk up their trees to the two queues that are beside each other: there one of them asks and the other is
+	// asked.
 	for x := t.payer; x != nil && len(dims) > 0; x = x.Parent {
 		for _, dim := range dims {
 			if t.size.At(dim) > 0 && x.Committed(dim) > part(x, dim) {
@@ -278,7 +327,8 @@ func (c *claim) isOwed(t *running, dims []int, part, most func(*cluster.Queue, i
 	return false
 }
 
-// saidEnd is when the running workload would have ended as its author said; zero: that was not said.
+// saidEnd is when the running workload would have ended as its author said, by the shorter of what it expected and
+// its longest run; zero: neither was said, or nobody knows when it started.
 func (y *Cycle) saidEnd(t *running) time.Time {
 	terms := t.terms
 	run := terms.Expected
@@ -291,7 +341,8 @@ func (y *Cycle) saidEnd(t *running) time.Time {
 	return t.started.Add(run)
 }
 
-// everyRunning visits all, queue by queue.
+// everyRunning visits the running workloads of all queues, by the name of the queue and then in the order of its
+// list.
 func (s *Candidates) everyRunning(visit func(*running)) {
 	for _, name := range cluster.SortedKeys(s.m.Queues) {
 		for _, t := range s.runningOf(s.m.Queues[name]) {
@@ -303,7 +354,7 @@ func (s *Candidates) everyRunning(visit func(*running)) {
 	}
 }
 
-// idle: what was measured to do nothing for long enough in a queue that does not let that be.
+// idle makes legal what was measured to do nothing for long enough, in a queue that does not let that be.
 func (c *claim) idle() {
 	for _, q := range c.y.m.Tree.Idle {
 		for _, t := range c.y.runningOf(q) {
@@ -317,6 +368,8 @@ func (c *claim) idle() {
 	}
 }
 
+// idles says whether all pods of the unit, and all that go before it, have done nothing for so long. Where some are
+// about to, it asks for a cycle at that time.
 func (c *claim) idles(u *unit, after time.Duration) bool {
 	for _, p := range u.pods {
 		if p.Idle.IsZero() {
@@ -345,7 +398,7 @@ func (c *claim) take(t *running, cause api.EvictionCause, reach int) {
 	}
 }
 
-// minRun is how long a workload of the queue runs before it may be evicted.
+// minRun is how long a workload of the queue runs before it may be evicted for others.
 func (s *Candidates) minRun(q *cluster.Queue) time.Duration {
 	if q.Spec != nil && q.Spec.MinRun > 0 {
 		return q.Spec.MinRun
@@ -353,7 +406,11 @@ func (s *Candidates) minRun(q *cluster.Queue) time.Duration {
 	return s.m.Config.MinRun
 }
 
-// takeUnit makes the unit legal, if it is not yet.
+// takeUnit makes the unit legal, unless it is already or something about the unit itself forbids it: its queue, its
+// age, a refusal a short time ago, a budget. The first cause stays, so callers go from the strongest right to the
+// weakest.
+//
+// It asks for a cycle when a unit that is too young may be evicted.
 func (c *claim) takeUnit(u *unit, cause api.EvictionCause, reach int) {
 	t := u.of
 	//mutate: freeze-victims -> u.claim == c.id || t.Gang == c.g
@@ -375,6 +432,8 @@ func (c *claim) takeUnit(u *unit, cause api.EvictionCause, reach int) {
 	if c.y.refusing() && slices.ContainsFunc(u.pods, c.y.refused) || u.budgeted && slices.ContainsFunc(u.pods, c.forbidden) {
 		return
 	}
+	// The unit is the rest of a gang. It can go only if all members above the minimum can go before it; they come
+	// before it in the list of units, and so have been decided.
 	for _, o := range u.spare {
 		if o.claim != c.id {
 			return // it cannot go, and so the gang cannot go whole
@@ -384,7 +443,8 @@ func (c *claim) takeUnit(u *unit, cause api.EvictionCause, reach int) {
 	c.units = append(c.units, u)
 }
 
-// refusing says whether any pod could not be evicted a short time ago.
+// refusing says whether any pod could not be evicted a short time ago. It is worked out once in a cycle, and false
+// most often, which spares a lookup for each pod.
 func (y *Cycle) refusing() bool {
 	if !y.knowsRefused {
 		y.knowsRefused = true
@@ -395,7 +455,8 @@ func (y *Cycle) refusing() bool {
 	return y.anyRefused
 }
 
-// refused says whether the pod could not be evicted a short time ago.
+// refused says whether the pod could not be evicted a short time ago. The refusal is about that pod and no later one
+// of the same name.
 func (y *Cycle) refused(p *cluster.Pod) bool {
 	e := y.m.Evictions[p.Key]
 	return e != nil && e.Refused && e.UID == p.UID && cluster.Live(e.Until, y.Now) && !y.m.IsRejected(api.KindEviction, p.Key)

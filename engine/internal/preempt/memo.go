@@ -8,35 +8,51 @@ import (
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
-// Memos of failed claims. Thousands of pending gangs ask alike, and most of them fail alike, so that a failure is noted for
-// all that ask the same.
+// Memos of failed claims. Thousands of pending gangs ask alike, and most of them fail alike, so a failure is noted
+// for all that ask the same.
 //
-// Whether a claim fails follows from what is free, who runs where, and what queues hold. All of it is the model's, so both
-// memos hold for one state of it (Model.Standing): until something starts, is evicted, or has another place held.
+// There are two memos. helpless says that no eviction helps claims of a kind; it is written where sums show that
+// (bound.go) and after an attempt that found nothing. alone says that nobody may be evicted for claims of a queue and
+// priority; it is written, and read, before any search.
+//
+// For example, 500 pods of 8 GPUs wait in a queue that exceeds its quota, with no lower priorities running in it. The
+// first one lists its candidates, finds none and writes alone; each of the others costs a lookup and a comparison for
+// each resource.
+//
+// Whether a claim fails follows from what is free, who runs where, and what queues hold. All of that is in the model,
+// so both memos hold for one state of it (Model.Standing): until something starts, is evicted, or has another place
+// held. A rollback brings the earlier state back, with its number, and the memos of that state have been dropped by
+// then: that costs a second attempt and is never wrong.
 
-// failures is the claims that have failed in a state of the model.
+// failures is the claims that have failed in one state of the model.
 type failures struct {
-	at       uint64                         // Model.Standing
-	helpless map[claimKind]time.Duration    // claims that no eviction helps: the shortest stay of those that asked
-	alone    map[victimPool]quantity.Vector // the last that was asked for where nobody may be evicted
-	shares   map[claimKind]OverShare        // of the helpless, those whose queues would have more than their share
+	// at is the state, as Model.Standing numbers it. In another state all the rest is void.
+	at uint64
+	// helpless is the claims that no eviction helps, with the shortest stay of those that asked.
+	helpless map[claimKind]time.Duration
+	// alone is what the last claim asked for that found nobody to evict, by queue and priority, as accounts count it.
+	alone map[victimPool]quantity.Vector
+	// shares is, of the helpless, those whose queues would have more than their fair share with them.
+	shares map[claimKind]OverShare
 }
 
-// OverShare is a queue that would have more than its fair share with the claimant.
+// OverShare is a queue that would have more than its fair share with the claimant. With is what it would hold of the
+// dimension, Fair its share of it, both as accounts count them.
 type OverShare struct {
 	Queue      *cluster.Queue
 	Dim        int
 	With, Fair int64
 }
 
-// OverShare says whether victims were found for the gang and spared, in this cycle, because a queue of its would then have more than
-// its fair share.
+// OverShare says whether victims were found for the gang and spared, in this cycle, because one of its queues would
+// then have more than its fair share.
 func (y *Cycle) OverShare(g *cluster.Gang) (OverShare, bool) {
 	over, ok := y.over[g]
 	return over, ok
 }
 
-// noteShare notes whose fair share the claim, which has failed, would have exceeded, for all of its kind.
+// noteShare notes whose fair share the claim, which has failed, would have exceeded: for the gang and for all of its
+// kind.
 func (y *Cycle) noteShare(k claimKind, c *claim) {
 	if c.over.Queue == nil {
 		return
@@ -53,14 +69,15 @@ func (y *Cycle) noteShare(k claimKind, c *claim) {
 	}
 }
 
-// noteSameShare notes for the gang what was noted of others of its kind.
+// noteSameShare gives the gang what was noted of another claim of its kind, so that both are told the same reason.
 func (y *Cycle) noteSameShare(k claimKind, g *cluster.Gang) {
 	if over, ok := y.failuresNow().shares[k]; ok {
 		y.over[g] = over
 	}
 }
 
-// failuresNow returns the failures in the state that the model is in.
+// failuresNow returns the failures in the state that the model is in, which are none where the state is another one
+// than they were noted in.
 func (y *Cycle) failuresNow() *failures {
 	if at := y.m.Standing(); y.failures.at != at {
 		y.failures = failures{at: at}
@@ -68,25 +85,29 @@ func (y *Cycle) failuresNow() *failures {
 	return &y.failures
 }
 
-// claimKind tells apart claims that ask the same: so many pods of a class within one domain of a level, by the rights of a
-// queue and a priority.
+// claimKind tells apart claims that ask the same: so many pods of a class within one domain of a level, by the rights
+// of a queue and a priority. Everything that a claim's outcome depends on is in it or in the state of the model, but
+// for the time that the gang stays.
 type claimKind struct {
 	class    *index.Class
 	need     int
 	level    int
 	queue    *cluster.Queue
 	priority int32
-	soft     bool // all of it may be evicted: its queue asks less of it, and so do bookings
+	// soft says that all of it may be evicted: its queue asks less of it then, and so do bookings.
+	soft bool
 }
 
-// kind names the claim, if others can be just like it.
+// kind names the claim. It is false where no other claim can be just like it: members are unlike, or something about
+// the gang is special.
 func (c *claim) kind() (claimKind, bool) {
 	p, ok := c.y.Question(c.g, c.t)
 	return claimKind{class: p.Class, need: p.Need, level: p.Level, queue: c.q, priority: c.t.Priority, soft: c.g.Evictable}, ok
 }
 
-// isHelpless says whether a claim of the kind has failed, of a gang that stays no longer. Who is over before a promised start may
-// get what is kept from those who are not: a longer stay can only be in the way of more.
+// isHelpless says whether a claim of the kind has failed, of a gang that stays no longer than this one. A gang that
+// ends before a promised start may get what is kept from one that does not, so a longer stay can only be in the way
+// of more; a shorter one has to be tried.
 func (y *Cycle) isHelpless(k claimKind, g *cluster.Gang) bool {
 	least, ok := y.failuresNow().helpless[k]
 	//mutate: memo-stay
@@ -96,7 +117,7 @@ func (y *Cycle) isHelpless(k claimKind, g *cluster.Gang) bool {
 	return ok
 }
 
-// noteHelpless notes that no eviction helps claims of the kind, of gangs that stay as long as this one.
+// noteHelpless notes that no eviction helps claims of the kind, of gangs that stay as long as this one or longer.
 func (y *Cycle) noteHelpless(k claimKind, g *cluster.Gang) {
 	if k.class == nil {
 		return
@@ -111,14 +132,16 @@ func (y *Cycle) noteHelpless(k claimKind, g *cluster.Gang) {
 	}
 }
 
-// victimPool is where claims look for victims. Requesting more can only make fewer victims legal, because the claimant's queue
-// exceeds its quota sooner.
+// victimPool is where claims look for victims. Requesting more of the same can only make fewer victims legal, because
+// the claimant's queue exceeds its quota sooner.
 type victimPool struct {
 	queue    *cluster.Queue
 	priority int32
 }
 
-// isAlone says whether a claim of the same queue and priority that asked for no more found nobody to evict.
+// isAlone says whether a claim of the same queue and priority found nobody to evict that asked for the same resources and for
+// no more of any. A claim that asks for other resources says nothing: it may be within quota where the first is not. It costs a
+// few comparisons, and is asked first.
 func (y *Cycle) isAlone(g *cluster.Gang, t cluster.Turn) bool {
 	f := y.failuresNow()
 	if len(f.alone) == 0 || y.Promised(g) {
@@ -132,16 +155,28 @@ func (y *Cycle) isAlone(g *cluster.Gang, t cluster.Turn) bool {
 	if !ok {
 		return false
 	}
-	for _, d := range y.m.AllCounts(g.All()[0]) {
-		if least := asked.At(d.Dim); least == 0 || d.Amount*int64(plain.Need) < least {
+	asks := y.asksFor(g, plain.Need)
+	for dim := range max(len(asked), len(asks)) {
+		if (asks.At(dim) > 0) != (asked.At(dim) > 0) {
+			return false
+		}
+		if asks.At(dim) < asked.At(dim) {
 			return false
 		}
 	}
 	return true
 }
 
-// noteAlone notes that the claim found nobody to evict. A gang that was promised a start may evict others by that right, and
-// says nothing about those that were not.
+// asksFor is what so many members of the gang count in queues, which are all alike.
+func (y *Cycle) asksFor(g *cluster.Gang, members int) (sum quantity.Vector) {
+	for _, d := range y.m.AllCounts(g.All()[0]) {
+		sum.Add(d.Dim, d.Amount*int64(members))
+	}
+	return sum
+}
+
+// noteAlone notes that the claim found nobody to evict. A gang that was promised a start may evict others by that
+// right, so its failure says nothing about gangs without a promise, and theirs nothing about it.
 func (y *Cycle) noteAlone(c *claim) {
 	plain, ok := y.Question(c.g, c.t)
 	if !ok || y.Promised(c.g) {
@@ -151,9 +186,5 @@ func (y *Cycle) noteAlone(c *claim) {
 	if f.alone == nil {
 		f.alone = make(map[victimPool]quantity.Vector)
 	}
-	var asked quantity.Vector
-	for _, d := range y.m.AllCounts(c.g.All()[0]) {
-		asked.Add(d.Dim, d.Amount*int64(plain.Need))
-	}
-	f.alone[victimPool{c.g.Payer, c.t.Priority}] = asked
+	f.alone[victimPool{c.g.Payer, c.t.Priority}] = y.asksFor(c.g, plain.Need)
 }

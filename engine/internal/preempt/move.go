@@ -13,21 +13,29 @@ import (
 )
 
 // Moves. Running work is moved so that a place becomes whole: for a gang that has room enough in all and none in one
-// piece, or in the background. A move is an eviction whose workload has its next place held before it ends; it is
-// only made when all that is moved has one, when no disruption budget is broken, and when less work is lost than is
-// gained. Where it can the next pod runs before the one that is moved ends: surge.go.
+// piece, or in the background. A move is an eviction whose workload has its next place held before it ends. It is
+// only made when everything that is moved has such a place, when no disruption budget is broken, and when less work
+// is lost than is gained. Where it can, the next pod runs before the one that is moved ends (surge.go).
+//
+// For example, nodes n1 and n2 have 8 GPUs each, and each runs one pod of 4 GPUs. A gang asks for 8 GPUs on one node:
+// 8 are free, but 4 and 4. Moving the pod of n1 to n2 costs 2 minutes of starting and, say, 10 minutes of unsaved
+// work: 4 GPUs * 12 min = 48 GPU-minutes. The gang would otherwise wait for its promised start in 30 minutes with 8
+// GPUs: 240. So the pod is moved; if the promised start were 5 minutes away (40), it would not be.
+//
+// The victims are found by the search of search.go, with one more question to the model: whether what is lifted has a
+// place too, beside the gang (rehomed). That there are no loops follows from the gain: each move is paid for by the
+// GPU-seconds of a gang that starts, or, in the background, out of a budget for each hour.
 
-// MoveFor looks for running work that can be moved elsewhere so that the gang, which has room enough in all and none in one
-// piece, has a place. It says whether work is moved for it. One gang at a time has work moved, and one in a cycle is tried.
+// MoveFor looks for running work that can be moved elsewhere so that the gang, which has room enough in all and none
+// in one piece, has a place. It says whether work is moved for it. One gang at a time has work moved, and one in a
+// cycle is tried.
 func (y *Cycle) MoveFor(g *cluster.Gang, t cluster.Turn) bool {
-	// A move is two changes, an end and a start, with time between them. One at a time keeps that bounded: whatever goes wrong
-	// with it has ended before the next begins.
-	if y.m.Config.Moves.Off || y.m.Config.Policy == api.FIFO || y.moved || !y.mayClaim(g) || y.moving() {
+	if !y.mayMoveFor(g) {
 		return false
 	}
 	y.moved = true
 	c := y.newClaim(g, t)
-	// Budgets are never broken for the sake of order.
+	// Budgets are never broken for the sake of a tidier cluster.
 	c.moving, c.disruption.hard = true, true
 	c.findMovers()
 	if len(c.units) == 0 {
@@ -45,16 +53,33 @@ func (y *Cycle) MoveFor(g *cluster.Gang, t cluster.Turn) bool {
 		}
 	})
 	c.retally()
-	// Asked twice, because the answer changes: what can run beside its successor for a while loses no work, so its cost is
-	// another once overlap has found that out.
-	if !ok || !c.overlap(victims, places) || !c.worthIt(victims) {
+	if len(victims) == 0 {
+		return false
+	}
+	ok = ok && c.overlap(victims, places)
+	// worthIt is asked twice, because the answer changes: what can run beside its successor for a while loses no
+	// work, so its cost is another one once overlap has found that out.
+	if !c.worthIt(victims) {
+		c.wakeWhenSaved(c.units, c.loss(victims), c.gain)
+		return false
+	}
+	if !ok {
 		return false
 	}
 	y.evict(c, victims, places, old)
 	return true
 }
 
-// retally counts the members of all gangs that were tried out again, those that stay too.
+// mayMoveFor says whether work may be moved for the gang in this cycle. A move is two changes, an end and a start, with
+// time between them. One at a time keeps that bounded: whatever goes wrong with it has ended before the next begins. The
+// search for a move is dear too, since every set needs a place for each unit in it, and so is tried for one gang in a
+// cycle.
+func (y *Cycle) mayMoveFor(g *cluster.Gang) bool {
+	return !y.m.Config.Moves.Off && y.m.Config.Policy != api.FIFO && !y.moved && y.mayClaim(g) && !y.moving()
+}
+
+// retally counts the members of all gangs again that were tried out, those that stay too: rehome has built their
+// trees as if their members waited.
 func (c *claim) retally() {
 	for _, u := range c.units {
 		if u.of.Gang != nil {
@@ -63,7 +88,7 @@ func (c *claim) retally() {
 	}
 }
 
-// moving says whether work is being moved already.
+// moving says whether work is being moved already, by an earlier plan or by this one.
 func (y *Cycle) moving() bool {
 	for _, e := range y.m.Evictions {
 		if e.Cause == api.Moved && !e.Refused && cluster.Live(e.Until, y.Now) {
@@ -73,8 +98,9 @@ func (y *Cycle) moving() bool {
 	return slices.ContainsFunc(y.Plan.Evictions, func(e api.Eviction) bool { return e.Cause == api.Moved })
 }
 
-// findMovers lists what may be moved: pods by themselves, and gangs of which all members are needed, that are on nodes
-// where something is free.
+// findMovers lists what may be moved: pods by themselves, and gangs of which all members are needed, that are on
+// nodes where something is free. It costs a look at every pod on those nodes, and ends at once where nobody makes
+// pods again.
 func (c *claim) findMovers() {
 	s := c.y.Candidates
 	s.claims++
@@ -85,19 +111,21 @@ func (c *claim) findMovers() {
 	seen := make(map[*cluster.Gang]bool)
 	for _, sh := range s.m.Topology.Buckets {
 		for _, n := range sh.Nodes {
-			// Moving work off a full node frees no more than it takes elsewhere; a place becomes whole where something is free
-			// already.
-			if n.Free.At(quantity.DimGPU) <= 0 {
+			// To move work off a full node frees no more than it takes elsewhere. A place becomes whole where
+			// something is free already. What is free of slices and of devices for claims is no count of GPUs.
+			if n.Free.At(quantity.DimGPU) <= 0 && len(n.Slices) == 0 && n.Offers == nil {
 				continue
 			}
 			for _, p := range n.Pods {
-				if p.Payer == nil || p.Owner == "" || p.Amount(quantity.DimGPU) == 0 || !bare(p) || p.Gang != "" && (p.In == nil || seen[p.In]) {
+				//mutate: move-parts -> p.Payer == nil || p.Owner == "" || p.Amount(quantity.DimGPU) == 0 || !bare(p) || p.Gang != "" && (p.In == nil || seen[p.In])
+				if p.Payer == nil || p.Owner == "" || !onGPU(p) || !bare(p) || p.Gang != "" && (p.In == nil || seen[p.In]) {
 					continue
 				}
 				if p.Gang != "" {
 					seen[p.In] = true
 				}
-				// A pod that nothing makes again would be lost, and a gang with members to spare is evicted, not moved.
+				// A pod that nothing makes again would be lost, and a gang with members to spare is evicted, not
+				// moved.
 				if t := s.runningWith(p); movable(t) {
 					c.takeMover(t)
 				}
@@ -106,7 +134,11 @@ func (c *claim) findMovers() {
 	}
 }
 
-// ownsAny says whether there is work that may be evicted and somebody makes again.
+// onGPU says whether the pod has GPUs, slices or parts of some.
+func onGPU(p *cluster.Pod) bool { return p.Amount(quantity.DimGPU) > 0 || p.Weight() > 0 }
+
+// ownsAny says whether there is work that may be evicted and somebody makes again. Only its answer matters, so the
+// order of queues does not.
 func (s *Candidates) ownsAny() bool {
 	for _, q := range s.m.Queues {
 		if q.Owned > 0 {
@@ -116,7 +148,8 @@ func (s *Candidates) ownsAny() bool {
 	return s.m.Unqueued.Owned > 0
 }
 
-// runningWith is the running workload that the pod, which has an allocation, is of.
+// runningWith is the running workload that the pod, which has an allocation, is of, made for this claim. Those on the
+// lists of candidates are of one queue each, and a move takes all pods of a gang whoever pays for them.
 func (s *Candidates) runningWith(p *cluster.Pod) *running {
 	t := &running{payer: p.Payer, pods: []*cluster.Pod{p}}
 	if p.Gang != "" {
@@ -131,23 +164,30 @@ func (s *Candidates) runningWith(p *cluster.Pod) *running {
 	return t
 }
 
-// movable says whether the running workload is one piece that somebody makes again when it ends.
+// movable says whether the running workload is one piece that somebody makes again when it ends: one unit with all of
+// its pods, each of which has an owner. What that will ask for must be known, which it is not of pods that have devices
+// through claims which were not told.
 func movable(t *running) bool {
-	return len(t.units) == 1 && len(t.units[0].pods) == len(t.pods) && !slices.ContainsFunc(t.pods, func(p *cluster.Pod) bool { return p.Owner == "" })
+	return len(t.units) == 1 && len(t.units[0].pods) == len(t.pods) && !slices.ContainsFunc(t.pods, func(p *cluster.Pod) bool {
+		//mutate: move-known-claims -> p.Owner == ""
+		return p.Owner == "" || p.Claims == nil && len(p.Host.OffersOf(p)) > 0
+	})
 }
 
-// worthIt says whether what the gang gains is more than what the moves lose: it would wait until its promised start, or
-// for an hour where there is none.
-func (c *claim) worthIt(victims []*unit) bool {
-	// In GPU-seconds: the GPUs that the gang would use while it waited, against the work that is lost.
+// worthIt says whether the gang gains more than the moves lose.
+func (c *claim) worthIt(victims []*unit) bool { return c.gain(c.y.Now) > c.loss(victims) }
+
+// gain is what the gang gains by moves at the time, in thousandths of GPU-seconds: the GPUs that it would use while it
+// waited. Without the moves it would wait until its promised start, or for an hour where it has none.
+func (c *claim) gain(at time.Time) int64 {
 	wait := longest
 	if p := c.y.m.Promises[c.g.Key]; p != nil {
-		wait = min(wait, max(0, p.Start.Sub(c.y.Now)))
+		wait = min(wait, max(0, p.Start.Sub(at)))
 	}
-	return max(api.Whole, c.needs.At(quantity.DimGPU))*int64(wait/time.Second) > c.loss(victims)
+	return cmp.Or(c.needs.At(quantity.DimGPU), api.Whole) * int64(wait/time.Second)
 }
 
-// loss is what the moves lose.
+// loss is what the moves lose, in thousandths of GPU-seconds: the work that was not saved, and starting again.
 func (c *claim) loss(victims []*unit) int64 {
 	var sum int64
 	for _, u := range victims {
@@ -156,15 +196,18 @@ func (c *claim) loss(victims []*unit) int64 {
 	return sum
 }
 
-// rehomed says whether, with the gang placed, all that is lifted has a place too. With keep the allocations stay.
+// rehomed says whether all that is lifted has a place too, beside the gang. With keep the gang has been placed
+// already and all allocations stay; without it the gang is placed first and everything is undone.
 func (c *claim) rehomed(keep bool) bool {
 	y, s := c.y, c.y.Candidates
 	m := s.m.Mark()
 	ok := keep || y.Place(c.g, c.t)
 	movers := c.taken()
-	// The largest first, as in packing: a small workload finds a place beside a large one more easily than the other way round.
+	// The largest goes first, as in packing: a small workload finds a place beside a large one more easily than the
+	// other way round. No other order is tried, so rehomed may miss a way to place all of them; it never finds one
+	// that is none.
 	slices.SortStableFunc(movers, func(a, b *unit) int {
-		return cmp.Or(-cmp.Compare(a.gpus(), b.gpus()), strings.Compare(a.of.key, b.of.key))
+		return cmp.Or(-cmp.Compare(a.weight(), b.weight()), strings.Compare(a.of.key, b.of.key))
 	})
 	for _, u := range movers {
 		ok = ok && y.rehome(u)
@@ -175,15 +218,16 @@ func (c *claim) rehomed(keep bool) bool {
 	return ok
 }
 
-func (u *unit) gpus() int64 {
-	var sum int64
-	for _, p := range u.pods {
-		sum += p.Amount(quantity.DimGPU)
+// weight is what of GPUs the unit's pods had, in thousandths, when it was looked at.
+func (u *unit) weight() (sum int64) {
+	for _, w := range u.spans {
+		sum += w.weight
 	}
 	return sum
 }
 
-// rehome finds a place for a workload that has been lifted.
+// rehome finds a place for a workload that has been lifted, and keeps it allocated there until rolled back. It is
+// placed by the same function as any gang, so the next one has every right to the place that it finds.
 func (y *Cycle) rehome(u *unit) bool {
 	g := u.of.Gang
 	if g == nil {
@@ -195,6 +239,7 @@ func (y *Cycle) rehome(u *unit) bool {
 	if !g.Tree.Complete() {
 		return false // members that it needs are on their way out
 	}
+	// Shapes are made for pods that wait. Pods that run had no need of one until now.
 	for _, p := range g.All() {
 		y.m.ShapeOf(p) // what runs had no need of one
 	}
@@ -206,7 +251,8 @@ func (y *Cycle) rehome(u *unit) bool {
 	return !slices.ContainsFunc(u.pods, func(p *cluster.Pod) bool { return p.Host == nil })
 }
 
-// nextKey is the key under which a place is held for what is moved.
+// nextKey is the key under which a place is held for what is moved: a lone pod comes back under another name, so the
+// place is held for its owner.
 func (u *unit) nextKey() string {
 	if u.of.Gang == nil && u.pods[0].Owner != "" {
 		return u.pods[0].Owner
@@ -214,15 +260,17 @@ func (u *unit) nextKey() string {
 	return u.of.key
 }
 
-// Tidy empties a node that is little used, where its work has room on others that are in use, so that larger places
-// come before somebody waits for them. What is lost that way in an hour is bounded.
+// Tidy empties a node that is little used, or a card of which little is given away in parts, where its work has room on
+// others that are in use, so that larger places come before somebody waits for them. What is lost that way in an hour is
+// bounded (Config.Moves.Background, in GPU-seconds). It ends: each time fewer nodes are in use, or as many nodes and
+// fewer cards.
 func (y *Cycle) Tidy() {
 	s := y.Candidates
 	if s.m.Config.Moves.Background <= 0 || s.m.Config.Policy == api.FIFO || y.moving() {
 		return
 	}
-	// The budget is in GPU-seconds lost per hour. After a move that lost as much as the budget is for one hour, the next may come
-	// an hour later; after a cheaper one, sooner.
+	// After a move that lost as much as the budget is for one hour, the next one may come an hour later; after one
+	// that lost half of it, half an hour later. So no history is kept but the last move and what it lost.
 	if last := s.m.Usages[queue.BackgroundMoves]; last != nil {
 		next := last.At.Add(time.Duration(last.Decayed) * time.Hour / time.Duration(s.m.Config.Moves.Background))
 		//mutate: move-budget
@@ -231,35 +279,77 @@ func (y *Cycle) Tidy() {
 			return
 		}
 	}
-	for _, n := range y.sparse() {
-		if y.empty(n) {
-			return
+	for _, all := range [][]spot{y.sparseNodes(), y.sparseCards()} {
+		for _, at := range all[:min(len(all), tries)] {
+			if y.empty(at) {
+				return
+			}
 		}
 	}
 }
 
-// tries is how many nodes are looked at in one cycle.
+// tries is how many nodes, and how many cards, are looked at in one cycle. Each costs a trial with a placement for each
+// workload that is there.
 const tries = 8
 
-// sparse lists nodes that are partly used, in domains that are little used first: those are nearest to being whole.
-func (y *Cycle) sparse() []*cluster.Node {
-	type candidate struct {
-		*cluster.Node
-		around, used int64
+// spot is a node that is partly used, or one of its cards.
+type spot struct {
+	*cluster.Node
+	// card is its number on the node; wholeNode: all of them.
+	card int
+	// free is what of its GPUs is free, in thousandths.
+	free int64
+	// around is the GPUs in use in the node's domain, used those of the spot itself.
+	around, used int64
+}
+
+const wholeNode = -1
+
+// sparseNodes lists nodes that are partly used, those first whose domain of the narrowest level is used least, and in a
+// domain those that are used least: they are nearest to being whole. Nodes with parts of GPUs are emptied card by card.
+// It costs a look at each node.
+//
+// For example, rack r1 has nodes with 4 and 6 GPUs in use, rack r2 one with 2 and three with 8. r1 is used by 10, r2
+// by 26, so the nodes of r1 are tried first, the one with 4 before the one with 6: emptying it leaves r1 one node
+// away from being free.
+func (y *Cycle) sparseNodes() []spot {
+	// used above 0 and free above 0: a node that is empty needs no tidying, and a full one gives nothing.
+	return y.sparse(func(n *cluster.Node, out []spot) []spot {
+		used, free := n.GPUsInUse(), n.Free.At(quantity.DimGPU)
+		if used <= 0 || free <= 0 || n.SharedCards() > 0 {
+			return out
+		}
+		return append(out, spot{Node: n, card: wholeNode, free: cluster.GPUs(free), used: used})
+	})
+}
+
+// sparseCards lists cards of which parts are given away and something is left, in the same order.
+func (y *Cycle) sparseCards() []spot {
+	if !y.m.GivesParts() {
+		return nil
 	}
-	var all []candidate
+	return y.sparse(func(n *cluster.Node, out []spot) []spot {
+		for i := range n.Cards {
+			c := &n.Cards[i]
+			if used := c.UsedMemory * api.Whole / max(1, c.Memory); c.Sharers > 0 && !c.Closed && used < api.Whole {
+				out = append(out, spot{Node: n, card: i, free: api.Whole - used, used: used})
+			}
+		}
+		return out
+	})
+}
+
+// sparse lists the spots that are found on nodes that are not cordoned, those in domains that are little used first.
+func (y *Cycle) sparse(find func(n *cluster.Node, out []spot) []spot) (all []spot) {
 	level := len(y.m.Config.Levels) - 1
 	around := make(map[*cluster.Domain]int64)
 	for _, sh := range y.m.Topology.Buckets {
 		for _, n := range sh.Nodes {
-			used := n.GPUsInUse()
 			if level >= 0 && sh.Domains[level] != nil {
-				around[sh.Domains[level]] += used
+				around[sh.Domains[level]] += n.GPUsInUse()
 			}
-			// used above 0 and free above 0: a node that is empty needs no tidying, and a full one gives nothing.
-			// Pods with parts of GPUs are not moved.
-			if used > 0 && n.Free.At(quantity.DimGPU) > 0 && !n.Spec.Cordoned && n.SharedCards() == 0 {
-				all = append(all, candidate{Node: n, used: used})
+			if !n.Spec.Cordoned {
+				all = find(n, all)
 			}
 		}
 	}
@@ -268,68 +358,93 @@ func (y *Cycle) sparse() []*cluster.Node {
 			all[i].around = around[all[i].Bucket.Domains[level]]
 		}
 	}
-	slices.SortFunc(all, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(a.around, b.around), cmp.Compare(a.used, b.used), cluster.ComparePlaces(a.Node, b.Node))
+	slices.SortFunc(all, func(a, b spot) int {
+		return cmp.Or(cmp.Compare(a.around, b.around), cmp.Compare(a.used, b.used), cluster.ComparePlaces(a.Node, b.Node), cmp.Compare(a.card, b.card))
 	})
-	out := make([]*cluster.Node, 0, tries)
-	for _, c := range all[:min(len(all), tries)] {
-		out = append(out, c.Node)
-	}
-	return out
+	return all
 }
 
-// empty plans to move everything with GPUs off the node, and says whether it did.
-func (y *Cycle) empty(n *cluster.Node) bool {
+// rest is a place that keeps all that is free of the spot: what is moved must not come back to where it was.
+func (at *spot) rest(m *cluster.Model) *cluster.Hold {
+	h := &cluster.Hold{Hold: &api.Hold{Node: at.Name}}
+	if at.card != wholeNode {
+		h.Cards = []api.HeldCard{{ID: at.Spec.Devices[at.card].ID}}
+		return h
+	}
+	for dim, free := range at.Free {
+		if free > 0 {
+			h.Requests = append(h.Requests, api.Amount{Resource: m.Dims.Names[dim], Value: free})
+		}
+	}
+	return h
+}
+
+// has says whether the pod, which is on the node, has GPUs of the spot; only says that it has no others.
+func (at *spot) has(p *cluster.Pod) (is, only bool) {
+	if at.card == wholeNode {
+		return onGPU(p), true
+	}
+	id := at.Spec.Devices[at.card].ID
+	return slices.Contains(p.HostDevices, id), len(p.HostDevices) == 1
+}
+
+// empty plans to move everything with GPUs off the spot, and says whether it did.
+func (y *Cycle) empty(at spot) bool {
 	s := y.Candidates
 	c := &claim{y: y, g: &cluster.Gang{}, q: &s.m.Unqueued, moving: true, disruption: disruption{hard: true}}
-	// What is free on the node now is what nobody can use in one piece, and would be usable for an hour.
-	gain := 1000 * n.Free.At(quantity.DimGPU) * int64(longest/time.Second)
-	loss, ok := c.findOn(n)
-	if !ok || loss >= gain || loss/1000 > s.m.Config.Moves.Background {
+	// The gain is what is free there now, which nobody can use in one piece, for an hour; the loss must be less than
+	// that and within the budget of an hour.
+	most := at.free * int64(longest/time.Second)
+	if budget := s.m.Config.Moves.Background; budget < most/1000 {
+		most = (budget + 1) * 1000
+	}
+	dear := func() bool {
+		loss := c.loss(c.units)
+		if loss >= most {
+			c.wakeWhenSaved(c.units, loss, func(time.Time) int64 { return most })
+		}
+		return loss >= most
+	}
+	if !c.findOn(at) || dear() {
 		return false
 	}
 	var places []*cluster.Hold
+	ok := false
 	y.Trial(c.g, func([]*cluster.Hold) {
 		for _, u := range c.units {
 			c.lift(u)
 		}
 		_, never := y.broken(&c.disruption)
-		// All that is free on the node is held while places are looked for: what is moved must not come back to where it was.
-		rest := &cluster.Hold{Hold: &api.Hold{Node: n.Name}}
-		for dim, free := range n.Free {
-			if free > 0 {
-				rest.Requests = append(rest.Requests, api.Amount{Resource: s.m.Dims.Names[dim], Value: free})
-			}
-		}
-		s.m.PutHold(rest, n)
-		if ok = !never && c.rehomed(true) && c.onUsed(); ok {
+		// Everything that is free of the spot is held while places are looked for.
+		s.m.PutHold(at.rest(s.m), at.Node)
+		if ok = !never && c.rehomed(true) && c.onUsed(at); ok {
 			places = c.newPlaces()
 		}
 	})
 	c.retally()
-	if !ok || !c.overlap(c.units, places) {
-		return false
-	}
-	if loss = c.loss(c.units); loss >= gain || loss/1000 > s.m.Config.Moves.Background {
+	// Asked again, since what cannot stay until the next one runs costs more than was assumed.
+	if !ok || !c.overlap(c.units, places) || dear() {
 		return false
 	}
 	y.evict(c, c.units, joinHolds(places), nil)
-	y.Remember(api.Change{Usage: &api.QueueUsage{Queue: queue.BackgroundMoves, Version: y.NextVersion(), At: y.Now, Decayed: max(1, loss/1000)}})
+	y.Remember(api.Change{Usage: &api.QueueUsage{Queue: queue.BackgroundMoves, Version: y.NextVersion(), At: y.Now, Decayed: max(1, c.loss(c.units)/1000)}})
 	return true
 }
 
-// findOn lists the workloads with GPUs on the node, if all of them may be moved and are on no other, and what that loses.
-func (c *claim) findOn(n *cluster.Node) (loss int64, ok bool) {
+// findOn lists the workloads with GPUs of the spot, if all of them may be moved and have no others. One pod that must
+// stay makes the spot of no use: it would not become empty.
+func (c *claim) findOn(at spot) bool {
 	s := c.y.Candidates
 	s.claims++
 	c.id = s.claims
 	var all []*cluster.Pod
-	for _, p := range n.Pods {
-		if p.Amount(quantity.DimGPU) == 0 {
+	for _, p := range at.Pods {
+		is, only := at.has(p)
+		if !is {
 			continue
 		}
-		if p.Payer == nil || p.Gang != "" && p.In == nil || !bare(p) {
-			return 0, false
+		if !only || p.Payer == nil || p.Gang != "" && p.In == nil || !bare(p) {
+			return false
 		}
 		all = append(all, p)
 	}
@@ -340,20 +455,20 @@ func (c *claim) findOn(n *cluster.Node) (loss int64, ok bool) {
 	}
 	pods := 0
 	for _, u := range c.units {
-		loss += u.cost
 		for _, p := range u.pods {
-			if p.Host != n {
-				return 0, false
+			if !slices.Contains(all, p) {
+				return false
 			}
 			pods++
 		}
 	}
 	slices.SortFunc(c.units, compareUnits)
-	return loss, pods > 0 && pods >= len(all)
+	return pods > 0 && pods >= len(all)
 }
 
-// onUsed says whether all that was moved is on nodes that others use too.
-func (c *claim) onUsed() bool {
+// onUsed says whether all that was moved off the spot is on nodes, or of a card on cards, that others use too. To fill an
+// empty one would only move the gap.
+func (c *claim) onUsed(at spot) bool {
 	mine := make(map[*cluster.Pod]bool)
 	for _, u := range c.units {
 		for _, p := range u.pods {
@@ -361,7 +476,10 @@ func (c *claim) onUsed() bool {
 		}
 	}
 	for p := range mine {
-		if !slices.ContainsFunc(p.Host.Pods, func(o *cluster.Pod) bool { return !mine[o] && o.Amount(quantity.DimGPU) > 0 }) {
+		if !slices.ContainsFunc(p.Host.Pods, func(o *cluster.Pod) bool {
+			//mutate: tidy-cards-in-use -> !mine[o] && onGPU(o)
+			return !mine[o] && onGPU(o) && (at.card == wholeNode || slices.Contains(o.HostDevices, p.HostDevices[0]))
+		}) {
 			return false
 		}
 	}

@@ -163,6 +163,85 @@ func TestSearchExtendsWhatIsRefused(t *testing.T) {
 	}
 }
 
+// The launcher of a gang is on the node too, and frees no GPUs there: that must not make the others look as if they freed less.
+func TestLaunchersDoNotCountInTheBound(t *testing.T) {
+	for _, launcher := range []bool{false, true} {
+		w := newWorld(2, 15)
+		w.runs("a", 38, 0, 1, 7)
+		w.runs("b", 42, 0, 1, 4)
+		w.runs("c", 42, 0, 1, 4)
+		w.runs("wide", 59, 1, 2, 2)
+		if launcher {
+			g := &w.snap.Gangs[len(w.snap.Gangs)-1]
+			g.Min++
+			w.snap.Pods = append(w.snap.Pods, api.Pod{Key: "wide-launcher", UID: "u", Version: 1, Gang: g.Key, Evictable: true, Node: "n00", Started: noon.Add(-59 * time.Minute)})
+		}
+		w.snap.Pods = append(w.snap.Pods, api.Pod{Key: "firm", UID: "u", Version: 1, Queue: "owed", Node: "n01", Spec: api.Spec{Requests: gpus(13)}})
+		if diff := cmp.Diff([]string{"b", "c"}, w.claim(t, 1, 8)); diff != "" {
+			t.Errorf("launcher %v: evicts (-want +got):\n%s", launcher, diff)
+		}
+	}
+}
+
+// Claims of few units may try thousands of sets that the model refuses. They share a budget, so that a cycle with many of them ends.
+func TestManyClaimsOfFewUnitsShareABudget(t *testing.T) {
+	w := newWorld(14, 8)
+	for i := range 14 {
+		w.runs(fmt.Sprint("w", i), 90+i, i, i+1, 8)
+	}
+	asked := 0
+	w.agrees = func(func(string) bool) bool { asked++; return false }
+	pending := func(key string, priority int32) {
+		w.snap.Gangs = append(w.snap.Gangs, api.Gang{Key: key, Version: 1, Queue: "owed", Priority: priority, Group: api.Group{Min: 1}})
+		w.snap.Pods = append(w.snap.Pods, api.Pod{Key: key + "-0", Version: 1, Gang: key, Evictable: true, Spec: api.Spec{Requests: gpus(8)}})
+	}
+	for i := range 6 {
+		pending(fmt.Sprint("new", i), int32(i))
+	}
+	s, y := w.load()
+	var each []int
+	for i := range 6 {
+		g := s.m.Gangs[fmt.Sprint("new", i)]
+		before := asked
+		if y.MakeRoom(g, g.TurnNow()) != Nothing {
+			t.Errorf("somebody is evicted for %s", g.Key)
+		}
+		each = append(each, asked-before)
+	}
+	// A claim is searched for twice: the second time with lower priorities of its own queue among the units.
+	if each[0] < fewTests {
+		t.Errorf("the first asks %d times, of a budget of %d", each[0], fewTests)
+	}
+	for i, n := range each[1:] {
+		if n > 2*(searchTests+10) {
+			t.Errorf("claim %d asks %d times, though the budget of the cycle is spent", i+1, n)
+		}
+	}
+}
+
+// Work is moved for a gang before anybody has looked for leavers: who then does finds what is moved, once.
+func TestLeaversAreNotedOnce(t *testing.T) {
+	w := newWorld(2, 8)
+	w.runs("first", 30, 0, 1, 8)
+	w.runs("second", 20, 1, 2, 8)
+	w.snap.Pods = append(w.snap.Pods, api.Pod{Key: "new", Version: 1, Queue: "owed", Evictable: true, Spec: api.Spec{Requests: gpus(8)}})
+	s, y := w.load()
+	g := s.m.Pods["new"].In
+	c := y.newClaim(g, g.TurnNow())
+	c.find()
+	y.evict(c, c.units[:1], nil, nil)
+	y.findLeavers()
+	y.evict(c, c.units[1:], nil, nil)
+	var noted []string
+	for _, p := range slices.Concat(y.leavers.free, y.leavers.spoken) {
+		noted = append(noted, p.Key)
+	}
+	slices.Sort(noted)
+	if diff := cmp.Diff([]string{"first-0", "second-1"}, noted); diff != "" {
+		t.Errorf("leavers (-want +got):\n%s", diff)
+	}
+}
+
 // Where all sets cost the same, workloads that started last are evicted, and then those whose names come last.
 func TestTiesOfVictims(t *testing.T) {
 	w := newWorld(6, 8)

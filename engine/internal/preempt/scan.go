@@ -10,33 +10,63 @@ import (
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
-// What units would free is first worked out from resources alone, node by node: a bound that shows where nothing helps,
-// and a guide for whom to lift. Whether it is true is asked of the state afterwards.
+// What units would free is first worked out from resources alone, node by node. The result shows where nothing helps,
+// and guides the choice of whom to lift. Whether it is true is asked of the model afterwards (trial.go).
+//
+// A scan is for one class of pods. It keeps, for each node that a unit is on, what is free there with the units gone
+// that count as gone at the moment, and how many pods of the class that is room for (slots). To count a unit as gone,
+// or as there again, changes a few numbers; nothing is allocated or copied.
+//
+// For example, node n1 has 2 free GPUs and two pods of 3 GPUs, a and b, and the class asks for 4 GPUs:
+//
+//	nobody gone    2 GPUs free   slots 0
+//	a gone         5             slots 1   free(a, 1) returns 1
+//	a and b gone   8             slots 2   free(b, 1) returns 1
+//	a back         5             slots 1   free(a, -1) returns -1
+//
+// Counting errs on one side only as far as the search is concerned: it ignores devices, rules between pods and limits
+// of queues, each of which can only keep pods out. So where counting finds no room with all units gone, there is
+// none. The two exceptions are pods under rules and devices of several nodes, which Class.Elsewhere tells.
 
-// candidateNode is a node, as a claim's units could free it.
-// It belongs to the node and not to the scan: there is one for each node of the cluster, kept in Candidates and reused, so that a
-// scan allocates nothing. A scan that begins takes the next number, and entries with an older one are void.
+// candidateNode is a node, with what the claim's units would leave on it.
+//
+// It belongs to the node and not to the scan: there is one for each node of the cluster, kept in Candidates and
+// reused, so that a scan allocates nothing. A scan that begins takes the next number, and entries with an older one
+// are void.
 type candidateNode struct {
-	pass   uint64          // the number of the scan that the rest is of; of another scan it is void
-	node   *cluster.Node   // nil: the class may not be there
-	free   quantity.Vector // with what is freed so far
-	slots  int64           // pods of the class that go there then, by resources
-	spoils int             // pods, and places held, that keep the class off the node whatever is free
-	cards  cards           // of a node that gives parts, if the class asks for GPUs
-	units  []*unit
+	// pass is the number of the scan that the rest is of; of another scan it is void.
+	pass uint64
+	node *cluster.Node // nil: the class may not be there
+	// free is what is free on the node with the units gone that count as gone, by dimension. It can be negative where
+	// others have allocated more than there is.
+	free quantity.Vector
+	// slots is how many pods of the class that is room for, by resources; it follows free, spoils and cards.
+	slots int64
+	// spoils is how many pods, and places held, keep the class off the node whatever is free: they or the class must
+	// have the node to themselves.
+	spoils int
+	// cards is the GPUs one by one, on a node that gives parts of them, if the class asks for GPUs.
+	cards cards
+	// units is the units with pods here, in the order in which enter listed them.
+	units []*unit
 }
 
-// region is a domain in which all pods of a claim must be, or the whole cluster.
+// region is a domain in which all pods of a claim must be: a node, a domain of a level, or the whole cluster.
 type region struct {
-	name   string
-	domain *cluster.Domain // nil: the whole cluster, or the node
+	// name is the name of the domain or node, by which regions are ordered; "" for the whole cluster.
+	name string
+	// domain is nil for a node and for the whole cluster.
+	domain *cluster.Domain
 	node   *cluster.Node
-	nodes  []*candidateNode
-	lacks  int64 // pods for which it has no room
+	// nodes is those of the scan that are in the region: only nodes that units are on.
+	nodes []*candidateNode
+	// lacks is the number of pods of the claim for which the region has no room before anybody goes. It can be 0 or
+	// less where something else than room keeps the claimant out.
+	lacks int64
 }
 
-// fits is how many pods of the class have room in the region.
-// It is what the index counts now, with nobody gone beyond those that are lifted: a lookup.
+// fits counts the pods of the class that have room in the region now, with nobody gone beyond those that are lifted.
+// The index knows the sum: it is a lookup.
 func (r *region) fits(s *Candidates, c *index.Class) int64 {
 	switch {
 	case r.node != nil:
@@ -47,24 +77,29 @@ func (r *region) fits(s *Candidates, c *index.Class) int64 {
 	return c.Total
 }
 
-// scan counts, for one class of pods, the room that a claim's units would free. Nodes are looked at when a unit on them is, so
-// that it costs what the units are on and not the size of the cluster.
+// scan counts, for one class of pods, the room that a claim's units would free. It looks at a node when a unit on it
+// is counted, so that it costs what the units are on and not the size of the cluster.
 type scan struct {
 	*claim
 	class *index.Class
-	need  int64  // pods of the class
-	pass  uint64 // its number
+	// need is how many pods of the class the claim must place.
+	need int64
+	// pass is the number of the scan, by which it knows its entries in Candidates.nodes.
+	pass uint64
+	// nodes is the nodes that were looked at and that the class may be on, in that order.
 	nodes []*candidateNode
 }
 
-// newScan makes a scan in which nothing is freed yet.
+// newScan makes a scan in which nobody is gone yet. It voids all earlier scans of the cycle, also those of other
+// claims, because they share the candidate nodes.
 func (c *claim) newScan(o place.Order) *scan {
 	c.y.scans++
 	return &scan{claim: c, class: o.Class, need: int64(len(o.Pods)), pass: c.y.scans}
 }
 
-// candidate returns what the scan knows of the node, nil where the class may not be. Of a node that is new to it, it works out
-// what is free as the index does: with what leavers leave that is spoken for, less what is nominated.
+// candidate returns what the scan knows of the node; nil: the class may not be there. For a node that is new to the
+// scan it works out what is free as the index does, with two corrections: what leavers leave that is held for others
+// counts as free, because the hold counts as taken; and what is nominated to the node is taken.
 func (v *scan) candidate(n *cluster.Node) *candidateNode {
 	s := v.y.Candidates
 	if n.Bucket == nil {
@@ -80,8 +115,8 @@ func (v *scan) candidate(n *cluster.Node) *candidateNode {
 		}
 		return t
 	}
-	// Also a node where the class may not be is remembered, with node nil: many units are on such nodes, and the question would
-	// be asked for each of their pods.
+	// A node where the class may not be is remembered as well, with node nil: many units are on such nodes, and the
+	// question would be asked for each of their pods.
 	t.pass, t.node, t.units = v.pass, nil, t.units[:0]
 	if !v.admits(v.class, n) {
 		return nil
@@ -89,8 +124,14 @@ func (v *scan) candidate(n *cluster.Node) *candidateNode {
 	t.node, t.spoils = n, 0
 	t.free = append(t.free[:0], n.Free...)
 	t.cards.read(n, v.class)
-	// Leavers that stay on their nodes in this trial are those whose GPUs are held for somebody, all of them. A place that is held
-	// takes its room off free, and so does the leaver: what they leave counts as free here, so that it is not taken off twice.
+	if v.moving {
+		// To look for devices with each unit costs more than a trial or two, which is all that it saves where whatever
+		// is lifted is gone. What is moved is only lifted where counting says so.
+		t.cards.readOffers(n, v.class)
+	}
+	// Leavers that stay on their nodes in this trial are those whose GPUs are all held for somebody. The hold takes
+	// its room off what is free, and so does the leaver. What the leaver has counts as free here, so that it is not
+	// subtracted twice.
 	for _, p := range v.y.leavers.on[n] {
 		if p.Host == n {
 			t.cards.free(p, 1)
@@ -107,8 +148,8 @@ func (v *scan) candidate(n *cluster.Node) *candidateNode {
 			}
 		}
 	}
-	// A gang that has its nodes to itself keeps all others off, however much is free. Such pods are counted, not looked for again
-	// with each unit: when the count comes to 0 the node is open.
+	// A gang that has its nodes to itself keeps all others off, however much is free. Such pods are counted once, and
+	// the count goes down as they are counted as gone: at 0 the node is open.
 	if v.class.Shape.HasGPU && (s.m.WholeNodeGangs > 0 || v.class.Whole != "") {
 		for _, p := range n.Pods {
 			if v.spoils(p) {
@@ -127,7 +168,8 @@ func (v *scan) candidate(n *cluster.Node) *candidateNode {
 	return t
 }
 
-// admits says whether pods of the class may be on the node, whatever is free there.
+// admits says whether pods of the class may be on the node at all, whatever is free there: by its labels and taints,
+// by name, and by the GPU model that is asked for.
 func (v *scan) admits(c *index.Class, n *cluster.Node) bool {
 	if v.y.ix.MaskOf(c, n).State == index.Excluded || c.Local && c.Excludes(n) {
 		return false
@@ -135,7 +177,8 @@ func (v *scan) admits(c *index.Class, n *cluster.Node) bool {
 	return c.Wants.Model == "" || slices.Contains(n.Models, c.Wants.Model)
 }
 
-// spoils says whether the pod keeps the class off its node: one of the two must have the node to itself.
+// spoils says whether the pod keeps the class off its node, because one of the two must have the node to itself. Pods
+// without GPUs never do, and members of the class's own gang do not mind each other.
 func (v *scan) spoils(p *cluster.Pod) bool {
 	if !p.HasGPU() || v.class.Whole != "" && p.Gang == v.class.Whole {
 		return false
@@ -143,7 +186,8 @@ func (v *scan) spoils(p *cluster.Pod) bool {
 	return v.class.Whole != "" || p.In != nil && p.In.Whole
 }
 
-// slots is how many pods of the class the node has room for, by resources.
+// slots counts the pods of the class that the node has room for, by resources. Of pods that ask for a port of the
+// host there is room for one at most.
 func (v *scan) slots(t *candidateNode) int64 {
 	if t.spoils > 0 {
 		return 0
@@ -152,17 +196,21 @@ func (v *scan) slots(t *candidateNode) int64 {
 	if len(v.class.Shape.Spec.Ports) > 0 {
 		k = min(k, 1)
 	}
+	if t.cards.claims != nil {
+		k = min(k, v.need) // pods with claims are counted one after the other
+	}
 	//mutate: victims-parts
-	if v.class.Shape.HasGPU && k > 0 {
+	if (v.class.Shape.HasGPU || t.cards.claims != nil) && k > 0 {
 		k = min(k, t.cards.room(v.class, k))
 	}
 	return k
 }
 
-// free counts the unit's pods as gone, or with by = -1 as there again, and returns how many more pods of the class go
-// to the nodes of the land.
-// It is its own inverse: the same call with the opposite sign puts everything back, in any order. The search relies on that and
-// never copies a candidate node.
+// free counts the unit's pods as gone, or with by = -1 as there again, and returns by how much the slots of all nodes
+// together grow. A unit that is lifted is gone in the model already, so it is passed over.
+//
+// It is its own inverse: the same calls with the opposite sign put everything back, in any order. The search relies
+// on that and never copies a candidate node.
 func (v *scan) free(u *unit, by int64) int64 {
 	var gain int64
 	whole := v.class.Shape.HasGPU && (v.y.m.WholeNodeGangs > 0 || v.class.Whole != "")
@@ -189,8 +237,8 @@ func (v *scan) free(u *unit, by int64) int64 {
 	return gain
 }
 
-// freeAll is free for all units at once: each node is divided once, and not once for each pod.
-// It is for the question whether there is hope, where nobody asks what a single unit gains.
+// freeAll is free for all units of the claim at once. It divides each node once and not once for each pod. It serves
+// the question whether there is hope, where nobody asks what a single unit gains.
 func (v *scan) freeAll(by int64) {
 	whole := v.class.Shape.HasGPU && (v.y.m.WholeNodeGangs > 0 || v.class.Whole != "")
 	for _, u := range v.units {
@@ -216,13 +264,13 @@ func (v *scan) freeAll(by int64) {
 	}
 }
 
-// enter notes which candidate nodes the unit is on.
+// enter notes on the candidate nodes that the unit is there.
 func (v *scan) enter(u *unit) {
 	for _, p := range u.pods {
 		if u.taken {
 			return
 		}
-		// A unit may have several pods on the node. They come one after the other or not at all in between, so a look at the last
+		// A unit may have several pods on the node. Units are entered one after the other, so a look at the last
 		// entry is enough to list the unit once.
 		if t := v.candidate(p.Host); t != nil && (len(t.units) == 0 || t.units[len(t.units)-1] != u) {
 			t.units = append(t.units, u)
@@ -230,12 +278,14 @@ func (v *scan) enter(u *unit) {
 	}
 }
 
-// regions lists where there is room for all pods of the order with what is freed by now, by name. lacks is what the
-// state itself lacks there.
+// regions lists the regions that have room for all pods of the order with the units gone that count as gone now, by
+// name. A region without any of these units on its nodes is not listed: nobody can make room there.
 func (v *scan) regions(o place.Order) []*region {
 	s := v.y.Candidates
 	level := s.m.Level(o.Layout.Required)
 	home := s.placer.Home(level, o.Running)
+	// Members that may be anywhere have one region, the whole cluster. Nodes without units count with the room that
+	// they have now, which is in Total, so that lacks is what is missing beyond it.
 	if level == cluster.AnyLevel {
 		// Members that may be anywhere have one region, the whole cluster, in which nodes without units count with the room that
 		// they have now: lacks is what is missing beyond that.
@@ -246,6 +296,7 @@ func (v *scan) regions(o place.Order) []*region {
 		return []*region{r}
 	}
 	var out []*region
+	// by finds the region of a domain by its number.
 	by := make([]*region, len(s.m.Topology.Domains))
 	for _, t := range v.nodes {
 		if level == cluster.NodeLevel {
@@ -254,6 +305,7 @@ func (v *scan) regions(o place.Order) []*region {
 			}
 			continue
 		}
+		// home is where members of the gang run already: the others must join them, so no other region is of use.
 		d := t.node.Bucket.Domains[level]
 		if d == nil || home != nil && home.Domains[0] != d {
 			continue
@@ -266,19 +318,19 @@ func (v *scan) regions(o place.Order) []*region {
 		}
 		r.nodes = append(r.nodes, t)
 	}
-	// Only now, when all nodes of each region are known.
+	// Room is compared only now, when all nodes of each region are known.
 	out = slices.DeleteFunc(out, func(r *region) bool { return v.room(r) < r.lacks })
 	slices.SortFunc(out, func(a, b *region) int { return strings.Compare(a.name, b.name) })
 	return out
 }
 
-// room is how many more pods go to the region with what is freed by now than the state says.
+// room counts the pods that have room in the region with what is freed by now, beyond those that have room anyway.
 func (v *scan) room(r *region) int64 {
 	var sum int64
 	for _, t := range r.nodes {
 		has := int64(v.class.ByBucket[t.node.Bucket.ID].Cells[t.node.Slot].Fits)
-		// What counting gives beyond the index. It is never less than nothing: a node on which the index sees more room, because
-		// leavers are counted differently there, does not take room away from its region.
+		// A node adds what counting gives beyond the index, and never less than nothing: a node on which the index
+		// sees more room, because it counts leavers in another way, does not take room away from its region.
 		sum += max(0, t.slots-has)
 	}
 	return sum

@@ -8,14 +8,19 @@ import (
 	"github.com/berth-dev/berth/engine/internal/cluster"
 )
 
-// Surges. Of a pod whose owner can be had to make the next one early, the next one is started in the place that is held,
-// and the pod ends once that runs. It loses no work, and no disruption budget has a pod less. For a while both are there:
-// the place must be free as things are, and the queues must have room for both.
+// Surges. Where the owner of a pod can be had to make the next one early, the next one is started in the place that
+// is held, and the pod ends once that runs. It loses no work, and no disruption budget has a pod less. For a while
+// both are there: the place must be free as things are, and the queues must have room for both.
+//
+// For example, a pod with 4 GPUs is moved from n1 to n2, where 4 GPUs are free. Without a surge it ends, and its
+// owner makes another one, which starts on n2: the work since the last checkpoint is lost. With a surge the owner
+// makes the other one first, and 4 GPUs of n1 and of n2 are taken for as long as that takes to start. If a pod on n2
+// had to move away first, n2 would not be free for both, and there is no surge.
 
 // startPatience is how much longer than it says a pod may take to run before its surge is given up.
 const startPatience = 10 * time.Minute
 
-// startsIn is the time that the next pod has to run.
+// startsIn is the time that the next pod has to run before its surge is given up.
 func (s *Candidates) startsIn(p *cluster.Pod) time.Duration {
 	if t := s.m.TermsOf(p); t.Restart > 0 {
 		return t.Restart + startPatience
@@ -23,7 +28,8 @@ func (s *Candidates) startsIn(p *cluster.Pod) time.Duration {
 	return s.m.Config.Restart + startPatience
 }
 
-// takeMover makes the running workload, which is one piece, legal to move.
+// takeMover makes the running workload, which is one piece, legal to move. Whether it can stay until the next one
+// runs is assumed here, for its cost, if its queues can pay for both; overlap decides.
 func (c *claim) takeMover(t *running) {
 	u := t.units[0]
 	if t.Gang == nil && u.pods[0].Surges && c.y.pays(twinOf(u.pods[0]), nil) {
@@ -33,8 +39,11 @@ func (c *claim) takeMover(t *running) {
 }
 
 // overlap decides which of the victims, whose places have been found, stay until the next one runs: those whose place
-// is free already, and who leave none to another of them, where their queues pay for both. It is false where the others
-// are more than disruption budgets allow.
+// is free already, and who leave none to another of them, where their queues pay for both. The others end first, at
+// the full cost and out of the disruption budgets; overlap is false where that is more than the budgets allow.
+//
+// The twins that pays has placed stay in the model until the end of the loop, so that a queue pays for all surges
+// together.
 func (c *claim) overlap(victims []*unit, places []*cluster.Hold) bool {
 	if !slices.ContainsFunc(victims, func(u *unit) bool { return u.surge }) {
 		return true
@@ -51,6 +60,8 @@ func (c *claim) overlap(victims []*unit, places []*cluster.Hold) bool {
 			continue
 		}
 		p, to := u.pods[0], s.m.Nodes[u.to[0]]
+		// It stays only if its next place is free with all victims still there, its own place is nobody's next one,
+		// and its queues pay for both.
 		//mutate: surge-place-free
 		if !leaves(victims, to) && !comes(victims, p.Host) && y.pays(twinOf(p), to) {
 			continue
@@ -71,12 +82,14 @@ func leaves(victims []*unit, n *cluster.Node) bool {
 	})
 }
 
-// comes says whether some of the victims go to the node: they would be without a place for as long as it takes.
+// comes says whether some of the victims go to the node: they would be without a place for as long as the surge
+// takes.
 func comes(victims []*unit, n *cluster.Node) bool {
 	return slices.ContainsFunc(victims, func(u *unit) bool { return slices.Contains(u.to, n.Name) })
 }
 
-// twinOf is a pod like this one that waits, as a gang of its own.
+// twinOf is a pod like this one that waits, as a gang of its own: the next pod, as far as it is known before its
+// owner has made it. It is never entered in the model.
 func twinOf(p *cluster.Pod) *cluster.Gang {
 	like := *p.Pod
 	like.Key, like.UID, like.Node, like.Devices = p.Key+"+", "", "", nil
@@ -87,7 +100,8 @@ func twinOf(p *cluster.Pod) *cluster.Gang {
 	return g
 }
 
-// pays says whether the queues of the twin let it run beside all that runs; with a node it is placed there.
+// pays says whether the queues of the twin let it run beside all that runs. With a node it is placed there, and stays
+// if they do; nil asks about the least that it could be charged.
 func (y *Cycle) pays(twin *cluster.Gang, n *cluster.Node) bool {
 	s := y.Candidates
 	s.m.Tally(twin)

@@ -9,10 +9,16 @@ import (
 	"github.com/berth-dev/berth/engine/internal/place"
 )
 
-// A set of victims is tried out on the model itself: the victims are lifted off their nodes, and the gang is placed as if it
-// were its turn. The journal takes it back.
+// A set of victims is tried out on the model itself: the victims are lifted off their nodes, the gang is placed as if
+// it were its turn, and the journal takes all of it back. There is no second model that could disagree with the first
+// one.
+//
+// Lifting follows the stack discipline of the journal only loosely: lift and restore append entries of their own, in
+// any order, and the rollback at the end of try undoes them all. A trial so costs what was really changed: a few
+// additions for each pod that is lifted, and what it costs to place the gang.
 
-// taken lists the units that are lifted, those first that are rather left alone.
+// taken lists the units that are lifted, those first that are rather left alone. The slice is a new one, so callers
+// may sort it and lift or restore while they go through it.
 func (c *claim) taken() []*unit {
 	var out []*unit
 	for _, u := range c.units {
@@ -24,8 +30,10 @@ func (c *claim) taken() []*unit {
 	return out
 }
 
-// lift takes the unit's pods off their nodes, and notes where they were. It is journalled, as everything in a trial is, and so
-// costs a few additions for each pod.
+// lift takes the unit's pods off their nodes, and notes where they were, for restore. It is journalled, as everything
+// in a trial is, and costs a few additions for each pod.
+//
+// It also notes what the unit will take again by right (unit.returns): pods with an owner are made again.
 func (c *claim) lift(u *unit) {
 	u.taken = true
 	u.allocations, u.returns = u.allocations[:0], u.returns[:0]
@@ -38,6 +46,9 @@ func (c *claim) lift(u *unit) {
 		n := p.Host
 		u.allocations = append(u.allocations, allocationOf{n, p.HostDevices})
 		c.y.m.Remove(p)
+		// The GPUs that leavers leave on this node are held for others, and the leavers still take them until they
+		// are gone. Once a victim's GPUs count as free, hold and leaver together would take them as well: so the
+		// leavers go now.
 		for _, o := range c.y.leavers.on[n] { // what is held there is theirs, and not taken from this one
 			if o.Host == n {
 				c.y.m.Remove(o)
@@ -47,7 +58,8 @@ func (c *claim) lift(u *unit) {
 	c.disruption.count(u, 1)
 }
 
-// restore undoes lift.
+// restore puts the unit back on its nodes, with the same devices. The pods go where they were, because a trial places
+// nobody in between that is not rolled back first.
 func (c *claim) restore(u *unit) {
 	u.taken = false
 	for i, p := range u.pods {
@@ -56,8 +68,12 @@ func (c *claim) restore(u *unit) {
 	c.disruption.count(u, -1)
 }
 
-// returning is what those that are lifted will take of the dimension again by right: who is made again and has quota for it
-// need not borrow, so that evicting it lends the claimant nothing.
+// returning is what those that are lifted will take of the dimension again by right. A pod with an owner is made
+// again, and where its queues have quota for it, it need not borrow: so evicting it lends the claimant nothing.
+//
+// For example, the claimant would borrow 8 GPUs, and a pod of 8 GPUs in queue a, within the quota of a, is lifted.
+// The pod comes back at once and is owed its place, so the GPUs that its eviction frees are not the claimant's to
+// borrow.
 func (c *claim) returning(dim int) (sum int64) {
 	var more map[*cluster.Queue]int64
 	for _, u := range c.units {
@@ -66,6 +82,9 @@ func (c *claim) returning(dim int) (sum int64) {
 			continue
 		}
 		if more == nil {
+			// more is what the queues will have beside what is committed: the claimant in its own queues, then each
+			// unit that is found to be owed its place. Units are looked at in the order of c.units, and each adds to
+			// what the next one finds.
 			more = make(map[*cluster.Queue]int64)
 			for x := c.q; x != nil; x = x.Parent {
 				more[x] = c.needs.At(dim)
@@ -86,18 +105,21 @@ func (c *claim) returning(dim int) (sum int64) {
 	return sum
 }
 
-// opens says whether the gang would start as things are now, and what is moved for it too, and the claim is settled then.
+// opens says whether the claim would be met as things are now: the gang would start, all that is moved for it has a
+// place too, and the rights and promises hold. The checks are in the order of their cost.
 func (c *claim) opens() bool { return c.fits() && (!c.moving || c.rehomed(false)) && c.settles() }
 
-// settles says whether the claim is settled with those that are lifted. Of two sets that make room one may break a promise,
-// or be of a GPU model that the claimant has no right to: so that each is asked, and not only the cheapest.
+// settles says whether the claim is settled with the units that are lifted. It is asked of each set and not only of
+// the cheapest one: of two sets that make room, one may break a promise, or be of a GPU model that the claimant has
+// no right to.
 func (c *claim) settles() bool {
 	_, ok := c.settle()
 	return ok
 }
 
-// fits says whether the gang would start as things are now: by counting where members are alike, and else by placing it. It is
-// the cheap half of opens; more victims never make it false.
+// fits says whether the gang would start as things are now: by counting where members are alike, and otherwise by
+// placing it. It is the cheap half of opens. By counts, more victims never make it false; they can where the gang
+// must be near a pod that is a victim.
 func (c *claim) fits() bool {
 	y, s := c.y, c.y.Candidates
 	if c.gated {
@@ -113,6 +135,7 @@ func (c *claim) fits() bool {
 	}
 	for i := range c.kins {
 		o := c.orderOf(i)
+		// A pod that was nominated to a node is placed there if it fits, before anything else is looked at.
 		if n := y.m.NominatedNode(c.first); n != nil && s.ix.Fits(o.Class, index.Scope{Node: n}) > 0 {
 			return true
 		}
@@ -123,10 +146,12 @@ func (c *claim) fits() bool {
 	return false
 }
 
-// orderOf is what a gang of like members asks for with the i-th GPU model.
+// orderOf is what a gang of like members asks for with the i-th kin.
 func (c *claim) orderOf(i int) place.Order {
 	o := c.y.Order(c.g, c.kins[i].Class(c.first))
 	if c.moving && len(o.Pods) == 1 && o.Layout.Required == "" {
+		// Every node is then a region of its own, and so makes a bid: a pod that work is moved for takes the node
+		// that is emptied most cheaply.
 		o.Layout.Required = api.NodeLevel // so that every node is a bid
 	}
 	return o

@@ -11,33 +11,64 @@ import (
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
-// What is evicted together, and of whom. A running workload is divided into units once, when its list of candidates is made:
-// members of a gang above its minimum can go one by one, and what is left of the gang goes whole or not at all.
+// What is evicted together, and of whom. A running workload is divided into units once, when its list of candidates
+// is made: members of a gang above its minimum can go one by one, groups above a minimum of groups each as a whole,
+// and what is left of the gang goes whole or not at all.
+//
+// For example, a gang with a minimum of 2 runs 4 members. Ranks 3 and 2 are units of their own (spare), and ranks 0
+// and 1 are one unit (rest), which can go only after both others. So a claimant that lacks one GPU takes rank 3
+// alone, and the gang runs on with 3 members.
+//
+// Another gang must run one of the groups a and b, each with a minimum of two members, and runs with a-0, a-1, a-2,
+// b-0, b-1 and b-2. Its units are a-2; b-2; b-0 with b-1, which go after b-2; and a-0 with a-1, which go after all of
+// these.
 
-// unit is what is evicted together: a pod by itself, a member of a gang above its minimum, or what is left of a gang
-// once those are gone.
+// unit is what is evicted together: a pod by itself, a member of a gang above its minimum, or what is left of a group
+// or a gang once those are gone. The first group of fields holds as long as the list of candidates does; the second is
+// of one claim, and is void unless claim is the number of that claim.
 type unit struct {
-	of    *running
-	pods  []*cluster.Pod
-	spare []*unit // of what is left of a gang: its members above the minimum, which go first
-	rest  *unit   // of a member above the minimum: what is left of its gang; nil: that stays
+	of *running
+	// pods is at least one pod, all of one workload; those of a gang are in the order of ComparePods.
+	pods []*cluster.Pod
+	// spare is, of what is left of a gang, or of a group above a minimum of groups, what of it is above the minimum, in
+	// the order in which it goes. It goes first, and its cost counts with the unit (whole).
+	spare []*unit
+	// rest is, of what is above a minimum, what is left of that group or gang; nil: that can never go.
+	rest *unit
+	// group says that it is what is left of a group above a minimum of groups.
+	group bool
+	// height is 0 where nothing goes before it, and else one more than that of what does.
+	height int
 
-	size     quantity.Vector // of a member above the minimum: what it is booked with
-	returns  quantity.Vector // while it is lifted: what it was booked with of pods that somebody makes again
-	spans    []span
-	budgeted bool // disruption budgets cover some of its pods, and are taken from when it goes
-	surge    bool // of what is moved: it stays until the next one runs
+	// size is, of what is above a minimum, what it is charged; nil for other units, which are charged with their
+	// workload.
+	size quantity.Vector
+	// returns is, while the unit is lifted, what it was charged for pods that an owner makes again (lift).
+	returns quantity.Vector
+	// spans is what its cost is made of (cost.go).
+	spans []span
+	// budgeted says that disruption budgets cover some of its pods, and are drawn on when it goes.
+	budgeted bool
+	// surge says, of what is moved, that it stays until the next one runs (surge.go).
+	surge bool
 
-	// For one claim.
-	claim       uint64
-	cause       api.EvictionCause
-	cost        int64
-	reach       int // how far up its tree the claimant's queue must be within quota for it or, where it is shared, within its share
-	taken       bool
-	pass        uint64 // scan that has looked at it
-	gone        uint64 // scan that counts it as gone
+	// The number of the claim that the fields below are of. A unit with another number is not legal for the claim.
+	claim uint64
+	cause api.EvictionCause
+	cost  int64
+	// reach is how far up its tree the claimant's queue must be within quota for this unit or, where it is shared,
+	// within its fair share; -1: not at all.
+	reach int
+	// taken says that the unit is lifted off its nodes in the model.
+	taken bool
+	// pass is the number of the scan, cut or pick that has looked at it.
+	pass uint64
+	// gone is the number of the search or pick that counts it as gone, in sums and not in the model.
+	gone uint64
+	// allocations is where its pods were, in their order, while it is lifted.
 	allocations []allocationOf
-	to          []string // of what is moved: the nodes where its pods have places
+	// to is, of what is moved, the nodes where its pods have places, in their order.
+	to []string
 }
 
 // allocationOf is where a pod sat before it was lifted.
@@ -46,25 +77,37 @@ type allocationOf struct {
 	devices []string
 }
 
-// running is a workload that has allocations in a queue: those of its pods that are not on their way out.
+// running is a workload that has allocations in a queue: those of its pods that are not on their way out. It is made
+// by Candidates and kept until the workload changes; covered and shared alone change in between.
 type running struct {
 	cluster.Workload
-	key      string
-	told     *api.Pod // of a pod by itself
+	key string
+	// told is, of a pod by itself, the object as it was when this was made, by which a change is noticed.
+	told *api.Pod
+	// payer is the queue that its allocations are charged to.
 	payer    *cluster.Queue
 	priority int32
 	terms    *api.Terms
-	started  time.Time       // when its first pod got its allocation; zero: for long
-	size     quantity.Vector // what it is booked with
-	core     quantity.Vector // what of that is its minimum
-	stays    quantity.Vector // what of that can never be evicted
-	units    []*unit         // what of it may be evicted; what is left of a gang last
-	pods     []*cluster.Pod
-	covered  int // by the quotas of how many queues its minimum is covered: its own, the one above, and so on, without a gap
-	shared   int // the same by their fair shares, as a queue above last found it
+	// started is when its first pod got its allocation; zero: nobody knows, and so for long.
+	started time.Time
+	// size is what all of it is charged.
+	size quantity.Vector
+	// core is what of size its minimum is charged; of a pod by itself all of it.
+	core quantity.Vector
+	// stays is what of size can never be evicted: nil, or core.
+	stays quantity.Vector
+	// units is what of it may be evicted, what is left of a gang last; empty where nothing may.
+	units []*unit
+	pods  []*cluster.Pod
+	// covered is by the quotas of how many queues its minimum is covered: its own, the one above, and so on, without
+	// a gap. coverBelow counts it up from the leaves.
+	covered int
+	// shared is the same by fair shares, as a queue above last found it (rankByShare).
+	shared int
 }
 
-// appraise works out what of the running workload may be evicted, and what of that decides its cost.
+// appraise works out what of the running workload may be evicted, and what of that decides its cost. The priority of
+// a gang is the gang's own, whatever its pods say; that of a gang without a spec is 0.
 func (s *Candidates) appraise(t *running) {
 	first := t.pods[0]
 	t.key, t.priority, t.started, t.terms = first.WorkloadKey(), first.Priority, first.Started, s.m.TermsOf(first)
@@ -85,6 +128,8 @@ func (s *Candidates) appraise(t *running) {
 	}
 }
 
+// compareRunning is the order in which workloads keep their allocations: those of a higher priority first, then those
+// that started earlier. The last key is unique within a queue, so that the order is a total one.
 func compareRunning(a, b *running) int {
 	if a.priority != b.priority {
 		return cluster.Before(a.priority > b.priority)
@@ -92,7 +137,8 @@ func compareRunning(a, b *running) int {
 	return cmp.Or(a.started.Compare(b.started), strings.Compare(a.key, b.key))
 }
 
-// divide adds up what the running workload holds, and divides what may be evicted of it into units.
+// divide adds up what the running workload holds, and divides what may be evicted of it into units. One member that
+// must stay makes all of the minimum stay, since what is left of the gang goes whole or not at all.
 func (s *Candidates) divide(t *running) {
 	t.size = cluster.ChargesOf(t.pods)
 	if t.Gang == nil {
@@ -105,15 +151,19 @@ func (s *Candidates) divide(t *running) {
 		return
 	}
 	slices.SortFunc(t.pods, cluster.ComparePods)
+	above := t.aboveMinimum()
+	goes := make(map[*cluster.Pod]bool)
+	for _, u := range above {
+		for _, p := range u.pods {
+			goes[p] = true
+		}
+	}
 	rest := &unit{of: t}
-	spare := sparesOf(t.Gang)
+	// A gang with a core never goes whole: its first members may not be evicted.
 	whole := t.Gang.Spec == nil || !t.Gang.Spec.Core
 	stays := !whole
 	for _, p := range t.pods {
-		if slices.Contains(spare, p) {
-			u := &unit{of: t, pods: []*cluster.Pod{p}}
-			u.size = cluster.ChargesOf(u.pods)
-			rest.spare = append(rest.spare, u)
+		if goes[p] {
 			continue
 		}
 		stays = stays || !p.Evictable
@@ -129,48 +179,110 @@ func (s *Candidates) divide(t *running) {
 	if stays {
 		t.stays = t.core
 	}
-	t.units = append(t.units, rest.spare...)
+	t.units = append(t.units, above...)
 	if whole && len(rest.pods) > 0 {
-		for _, u := range rest.spare {
-			u.rest = rest
-		}
+		rest.goesAfter(above)
 		t.units = append(t.units, rest)
 	}
 }
 
-// bare says whether nothing about the pod itself keeps it from being evicted.
+// bare says whether nothing about the pod itself keeps it from being evicted: it may be, it is bound, and it is not
+// on its way out already.
 func bare(p *cluster.Pod) bool { return p.Evictable && p.Node != "" && p.Host != nil && !p.Leaving() }
 
-// sparesOf lists the members that the gang can lose and still have its minimum: in each leaf those of the last ranks. A gang that is
-// disrupted whole can lose none.
-func sparesOf(g *cluster.Gang) []*cluster.Pod {
-	//mutate: evict-whole-gangs -> g.Spec == nil || g.Tree == nil
-	if g.Spec == nil || g.Tree == nil || g.Spec.Whole {
+// aboveMinimum lists what the gang can lose and still have its minimum: single members in the order of their ranks, then groups, those
+// below others first.
+func (t *running) aboveMinimum() []*unit {
+	if t.Gang.Spec == nil || t.Gang.Tree == nil {
 		return nil
 	}
-	var out []*cluster.Pod
-	g.Tree.Each(func(b *cluster.Branch) {
-		if len(b.Children) > 0 {
-			return
+	above, _ := t.divideBranch(t.Gang.Tree)
+	slices.SortStableFunc(above, func(a, b *unit) int {
+		switch {
+		case a.group != b.group:
+			return cluster.Before(b.group)
+		case a.group:
+			return 0
 		}
-		bound := 0
-		for _, p := range b.Pods {
-			if p.Host != nil && p.Node != "" {
-				bound++
-			}
-		}
-		for i := len(b.Pods) - 1; i >= 0 && bound > b.Min(); i-- {
-			if bare(b.Pods[i]) {
-				out = append(out, b.Pods[i])
-				bound--
-			}
-		}
+		return cluster.ComparePods(a.pods[0], b.pods[0])
 	})
+	for _, u := range above {
+		u.size = cluster.ChargesOf(u.pods)
+	}
+	return above
+}
+
+// divideBranch lists what the branch can lose and still have its minimum, and the members that are left then: in each
+// leaf the members of the last ranks may go, and of more groups than must run the last by name. A branch that is
+// disrupted whole can lose nothing.
+func (t *running) divideBranch(b *cluster.Branch) (above []*unit, left []*cluster.Pod) {
+	//mutate: evict-whole-groups
+	if b.Group.Whole {
+		b.Each(func(c *cluster.Branch) { left = append(left, allocated(c.Pods)...) })
+		return nil, left
+	}
+	if len(b.Children) == 0 {
+		return t.divideLeaf(b)
+	}
+	extra := b.Done() - b.MinGroups()
+	for i := len(b.Children) - 1; i >= 0; i-- {
+		c := b.Children[i]
+		parts, rest := t.divideBranch(c)
+		//mutate: evict-groups-above
+		if extra > 0 && c.Satisfied() && len(rest) > 0 && !slices.ContainsFunc(rest, func(p *cluster.Pod) bool { return !bare(p) }) {
+			u := &unit{of: t, pods: rest, group: true}
+			u.goesAfter(parts)
+			parts, rest, extra = append(parts, u), nil, extra-1
+		}
+		above, left = append(above, parts...), append(left, rest...)
+	}
+	return above, left
+}
+
+// divideLeaf is divideBranch for a leaf. It goes from the last rank down: members that cannot go count towards the
+// minimum that stays.
+func (t *running) divideLeaf(b *cluster.Branch) (above []*unit, left []*cluster.Pod) {
+	pods := allocated(b.Pods)
+	bound := 0
+	for _, p := range pods {
+		if p.Node != "" {
+			bound++
+		}
+	}
+	for i := len(pods) - 1; i >= 0; i-- {
+		if bound > b.Min() && bare(pods[i]) {
+			above = append(above, &unit{of: t, pods: []*cluster.Pod{pods[i]}})
+			bound--
+		} else {
+			left = append(left, pods[i])
+		}
+	}
+	return above, left
+}
+
+func allocated(pods []*cluster.Pod) (out []*cluster.Pod) {
+	for _, p := range pods {
+		if p.Host != nil {
+			out = append(out, p)
+		}
+	}
 	return out
 }
 
-// promoted says whether the running workload started after it had waited for so long that it goes before higher priorities of its
-// queue: it is not evicted for them then.
+// goesAfter has the units go before this one: what is left of a group or a gang goes last.
+func (u *unit) goesAfter(above []*unit) {
+	u.spare = slices.Clone(above)
+	for _, o := range above {
+		u.height = max(u.height, o.height+1)
+		if o.rest == nil {
+			o.rest = u
+		}
+	}
+}
+
+// promoted says whether the running workload started after it had waited for so long that it goes before higher
+// priorities of its queue. It is not evicted for them then; otherwise it would only have its place until the next of
+// them asks.
 func (t *running) promoted() bool {
 	q := t.payer.Spec
 	if q == nil || q.PromoteAfter == 0 {
@@ -183,7 +295,7 @@ func (t *running) promoted() bool {
 	return !t.started.Before(created.Add(q.PromoteAfter))
 }
 
-// whole is what the unit costs with what goes before it.
+// whole is what the unit costs together with the members above the minimum that go before it.
 func (u *unit) whole() int64 {
 	cost := u.cost
 	for _, o := range u.spare {
@@ -192,7 +304,7 @@ func (u *unit) whole() int64 {
 	return cost
 }
 
-// charged is what the unit's pods are charged of the resource.
+// charged is what the unit's pods are charged of the resource, in the unit of accounts.
 func (u *unit) charged(dim int) (sum int64) {
 	for _, p := range u.pods {
 		for _, d := range p.Charge {
@@ -204,10 +316,12 @@ func (u *unit) charged(dim int) (sum int64) {
 	return sum
 }
 
-// compareUnits puts first what is rather left alone: what is left of gangs, then the dearest, then as on a list of candidates.
+// compareUnits puts first what is rather left alone: what goes after others, then the dearest, then in the order in
+// which workloads keep their allocations. It ends in the name of the queue and the order of pods, so that no two
+// units are equal.
 func compareUnits(a, b *unit) int {
-	if x, y := len(a.spare) > 0, len(b.spare) > 0; x != y {
-		return cluster.Before(x)
+	if a.height != b.height {
+		return cluster.Before(a.height > b.height)
 	}
 	if a.cost != b.cost {
 		return cluster.Before(a.cost > b.cost)
@@ -218,8 +332,9 @@ func compareUnits(a, b *unit) int {
 	return cmp.Or(strings.Compare(a.of.payer.Name, b.of.payer.Name), cluster.ComparePods(a.pods[0], b.pods[0]))
 }
 
-// compareSets puts first the set that is rather evicted: of the units that only one of the two has, the one that is rather
-// left alone than all others is in the other set. Each set is in the order of compareUnits.
+// compareSets puts first the set that is rather evicted. Each set must be in the order of compareUnits. At the first
+// difference the set whose unit is rather evicted is the better one: of two sets that cost the same, the one whose
+// best kept workload matters less.
 func compareSets(a, b []*unit) int {
 	for i := range min(len(a), len(b)) {
 		if a[i] != b[i] {

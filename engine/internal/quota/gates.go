@@ -11,15 +11,27 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-// Gates lists what of the gang's queue, and of those above it, the least that its minimum can ask for would break,
-// if its GPUs were of the model and it got the flavors; "" and nil: of any, so that only what holds for all of them counts.
+// Gates lists what of the gang's queue, and of those above it, the least that its minimum can ask for would break, if
+// its GPUs were of the model and it got the flavors; "" and nil: of any, so that only what holds for all of them
+// counts.
+//
+// For example, queue team has a limit of 16 GPUs and department research, above it, one of 64. A gang of 8 GPUs asks,
+// and team holds 12, research 60. Both limits are broken and both are told, since raising one of them would not help:
+// 12 + 8 > 16 and 60 + 8 > 64.
+//
+// Gates is right about every gate that it shuts, because it asks with the least that the gang can take: whatever
+// place is found, the gang is charged at least that. It may let a gang pass that no place will do for; Overdrawn asks
+// again with what members were really charged. Gates come in a fixed order, that of the calls below and within them
+// from the queue up.
 func (l *Limits) Gates(g *cluster.Gang, model string, flavors *cluster.Choice) []why.Gate {
 	q := g.Payer
 	claims := (model != "" || flavors != nil) && l.Settles(g)
+	// Most queues ask nothing of work that may be evicted, and one look at the queue is enough.
 	if q != nil && q.Unrestricted && g.Evictable && !l.m.Tree.Lends && !claims {
 		return nil
 	}
 	name := g.Queue()
+	// Work without a queue has no limits. It can only be in the way of what others do not lend.
 	if name == "" {
 		a := &asking{Limits: l, g: g, model: model, flavors: flavors}
 		a.lent()
@@ -41,6 +53,7 @@ func (l *Limits) Gates(g *cluster.Gang, model string, flavors *cluster.Choice) [
 	if at := q.StoppedAt(); at != nil && !g.Runs {
 		return []why.Gate{{Cause: why.QueueStopped, Object: at.Name, Certificate: -1}}
 	}
+	// A gang that can get one model only is charged for that model, wherever it is placed.
 	if model == "" && l.m.Tree.ByModel {
 		if only := l.ask.Models(g); len(only) == 1 {
 			model = only[0]
@@ -59,7 +72,9 @@ func (l *Limits) Gates(g *cluster.Gang, model string, flavors *cluster.Choice) [
 	return a.gates
 }
 
-// rights keeps a claimant, with GPUs of the model, within what the claim rests on.
+// rights keeps a claimant, with GPUs of the model, within what the claim rests on. It is asked only while preemption
+// settles the claim: a place that would take the queue beyond its quota, by the rate of its GPU model, is not the
+// claimant's to have.
 func (a *asking) rights() {
 	for _, r := range a.Rights() {
 		reach := r.Reach
@@ -74,23 +89,28 @@ func (a *asking) rights() {
 	}
 }
 
-// asking is a gang that asks its queue for its minimum.
+// asking is a gang that asks its queue for its minimum: one call of Gates, with the gates that it has found shut so
+// far.
 type asking struct {
 	*Limits
 	g       *cluster.Gang
 	q       *cluster.Queue // nil: none
 	model   string
 	flavors *cluster.Choice
-	own     quantity.Vector // what is held for it, and counts in its queues already
-	gates   []why.Gate
+	// own is what is held for the gang and counts in its queues already; nil: nothing, or it does not matter to the
+	// question.
+	own   quantity.Vector
+	gates []why.Gate
 }
 
+// shut adds the gate, with its numbers as they are told.
 func (a *asking) shut(g why.Gate) {
 	a.gates = append(a.gates, a.told(g))
 }
 
-// told is the gate with its numbers, which are those of accounts, in the units of its resource, as far as they are whole. Those of
-// a budget are seconds.
+// told is the gate with its numbers in the units of its resource, as far as they are whole there; accounts count GPUs
+// in thousandths. 1,500 thousandths of a GPU stay thousandths (Milli), 2,000 become 2. The numbers of a budget are
+// seconds and stay as they are.
 func (l *Limits) told(g why.Gate) why.Gate {
 	g.Certificate = -1
 	if g.Resource == "" || g.Cause == why.OverBudget || !l.m.InParts(l.m.Dims.ID(g.Resource)) {
@@ -110,7 +130,8 @@ func (l *Limits) Share(queue string, dim int, fair, with int64) why.Share {
 	return why.Share{Queue: queue, Resource: g.Resource, Fair: g.Limit, With: g.Need, Milli: g.Milli}
 }
 
-// need is the least that the gang can ask for of a resource, as queues count it.
+// need is the least that the gang can ask for of a resource, as accounts count it. Of a GPU model, or a flavor, that
+// the gang is not asked about with, that is 0: it may get another one.
 func (a *asking) need(resource string) int64 {
 	base, model, apart := strings.Cut(resource, "@")
 	if apart && base == a.m.Config.GPU {
@@ -130,7 +151,7 @@ func (a *asking) need(resource string) int64 {
 	return n
 }
 
-// needIn is the least that the gang can ask for of a dimension that is of a flavor.
+// needIn is the least that the gang can ask for of a dimension that is of a flavor; 0 where flavors are not decided.
 func (a *asking) needIn(dim int) int64 {
 	if a.flavors == nil {
 		return 0
@@ -138,7 +159,8 @@ func (a *asking) needIn(dim int) int64 {
 	return a.g.Tree.Least(func(p *cluster.Pod) int64 { return a.m.CountsIn(a.flavors, p, dim) })
 }
 
-// Borrows says whether the gang's queue would be beyond its quota of one of the flavors.
+// Borrows says whether the gang's own queue would be beyond its quota of one of the flavors. Queues above it do not
+// matter: it is asked only to order flavors.
 func (l *Limits) Borrows(g *cluster.Gang, flavors *cluster.Choice) bool {
 	a := &asking{Limits: l, g: g, flavors: flavors}
 	for _, dim := range flavors.Dims() {
@@ -149,7 +171,8 @@ func (l *Limits) Borrows(g *cluster.Gang, flavors *cluster.Choice) bool {
 	return false
 }
 
-// LeastRate is what one GPU of the model counts; of any, the least of those that there are.
+// LeastRate is what one GPU of the model counts; of any model, the least of those that there are. The least is what a
+// bound needs: whichever model the gang gets, it is charged no less.
 func (l *Limits) LeastRate(model string) int64 {
 	if model != "" {
 		return l.m.Rate(model)
@@ -164,7 +187,8 @@ func (l *Limits) LeastRate(model string) int64 {
 	return least
 }
 
-// limits are those of the queue and of all above it. What is held for others of the queue counts as used.
+// limits are those of the queue and of all above it. What is held for others of the queue counts as used: they were
+// promised it, and victims ended for it.
 func (a *asking) limits() {
 	for up := a.q; up != nil; up = up.Parent {
 		for _, limit := range up.Spec.Limits.Sorted() {
@@ -174,6 +198,7 @@ func (a *asking) limits() {
 				continue
 			}
 			gate := why.Gate{Cause: why.OverQueueLimit, Object: up.Name, Resource: limit.Resource, Need: need, Have: used, Limit: most}
+			// More than the limit even if nobody else held anything: waiting does not help.
 			if need+a.g.Tree.Held(dim) > most {
 				gate.Cause = why.ExceedsQueueMaximum
 			}
@@ -183,6 +208,7 @@ func (a *asking) limits() {
 }
 
 // userLimits are what one user's workloads may hold in the queue. What is held for others of the user counts as used.
+// Only the queue itself has such limits.
 func (a *asking) userLimits() {
 	if len(a.q.Spec.UserLimits) == 0 {
 		return
@@ -199,7 +225,8 @@ func (a *asking) userLimits() {
 	}
 }
 
-// pledgedToUser is what is held for other workloads of the gang's user in its queue.
+// pledgedToUser is what is held for other workloads of the gang's user in its queue. The model keeps no such sum, so
+// it costs a look at every workload that something is held for.
 func (l *Limits) pledgedToUser(g *cluster.Gang) (sum quantity.Vector) {
 	l.EachAwaited(func(_ string, w *cluster.Gang, holds []*cluster.Hold) {
 		//mutate: gate-user-limit-held
@@ -212,8 +239,9 @@ func (l *Limits) pledgedToUser(g *cluster.Gang) (sum quantity.Vector) {
 	return sum
 }
 
-// running is how many workloads of the queue, and of those above it, may run at a time. A gang of which all that runs is on
-// its way out begins anew: it counts among those that run still, and needs a turn as any other.
+// running is how many workloads of the queue, and of those above it, may run at a time. A gang that runs already is
+// one of them. A gang of which all that runs is on its way out begins anew: it counts among those that run still, and
+// needs a turn as any other; itself keeps it from being counted twice.
 func (a *asking) running() {
 	itself := 0
 	for _, p := range a.g.All() {
@@ -235,8 +263,9 @@ func (a *asking) running() {
 	}
 }
 
-// awaited counts the other workloads of the queue, and of those below it, that a place is held for and that hold nothing
-// yet: others ended for them.
+// awaited counts the other workloads of the queue, and of those below it, that a place is held for and that hold
+// nothing yet: others ended for them, and they will run before this one. A workload that is visited for several
+// places counts once.
 func (a *asking) awaited(q *cluster.Queue) (n int) {
 	seen := make(map[*cluster.Gang]bool)
 	a.EachAwaited(func(_ string, g *cluster.Gang, holds []*cluster.Hold) {
@@ -252,7 +281,9 @@ func (a *asking) awaited(q *cluster.Queue) (n int) {
 	return n
 }
 
-// budgets are what the queue and those above it may use in a period.
+// budgets are what the queue and those above it may use in a period. What is spent is compared with the budget and
+// the gang's own future is not added, since nobody knows it. A gate of a budget opens when the period ends, so a
+// cycle is asked for then.
 func (a *asking) budgets() {
 	for up := a.q; up != nil; up = up.Parent {
 		for i, b := range up.Spec.Budgets {
@@ -270,7 +301,8 @@ func (a *asking) budgets() {
 	}
 }
 
-// spent is what the queue has used of its i-th budget in the period of now.
+// spent is what the queue has used of its i-th budget in the period of now, in seconds of the resource. What was
+// noted in an earlier period counts as 0: the new period begins with nothing spent.
 func (l *Limits) spent(q *cluster.Queue, i int, now time.Time) int64 {
 	sp := l.m.Usages[q.Name]
 	if sp == nil || i >= len(sp.Spent) {
@@ -284,7 +316,9 @@ func (l *Limits) spent(q *cluster.Queue, i int, now time.Time) int64 {
 	return sp.Spent[i]
 }
 
-// firm keeps work that may not be evicted within quota, at all levels: what it holds cannot be asked back.
+// firm keeps work that may not be evicted within quota, at all levels: what it holds cannot be asked back. Only other
+// work that may not be evicted counts against it, since what others borrow of the quota can be reclaimed. The first
+// queue that is too small ends the question.
 func (a *asking) firm() {
 	if a.g.Evictable {
 		return
@@ -307,8 +341,12 @@ func (a *asking) firm() {
 	}
 }
 
-// lent keeps a gang that borrows from what others' queues keep for themselves. A gang without a queue has no quota, and no
-// queue keeps anything from it; but it may not take the loan that a place held for somebody depends on.
+// lent keeps a gang that borrows from what others' queues keep for themselves. A gang without a queue has no quota,
+// and no queue keeps anything from it; but it may not take the loan that a place held for somebody depends on.
+//
+// For example, a cluster has 16 GPUs. Queue miser has a quota of 10, uses none of it and lends 2, so that it keeps 8.
+// Queue poor has no quota and runs 6 GPUs. It may not start 4 more: 16 - 6 = 10 are free, 8 of them are kept, and 2
+// are left to borrow.
 func (a *asking) lent() {
 	if !a.m.Tree.Lends {
 		return
@@ -334,7 +372,8 @@ func (a *asking) lent() {
 	}
 }
 
-// hasQuota says whether the queue and all above it have quota for so much more.
+// hasQuota says whether the queue and all above it have quota for so much more: then nothing is borrowed, and what
+// others keep does not matter.
 func (a *asking) hasQuota(dim int, need int64) bool {
 	for up := a.q; up != nil; up = up.Parent {
 		if up.Committed(dim)+need > a.m.Quota(up, dim) {

@@ -7,8 +7,9 @@ import (
 	"github.com/berth-dev/berth/engine/internal/cluster"
 )
 
-// inUse is what there is in all, as queues count it, and what of it is taken now or, where that is more, will be once those
-// on their way out are gone and all that is held is taken. In a trial those that were taken off their node, and will be made again, count as there.
+// inUse is what there is in all, as queues count it, and what of it is taken: now or, where that is more, once those
+// on their way out are gone and everything that is held is taken. In a trial those that were taken off their node,
+// and will be made again, count as there (Returning).
 func (l *Limits) inUse(dim int) (capacity, taken int64) {
 	more := l.m.Unqueued.Pledged.At(dim) - l.m.Unqueued.Leaving.At(dim)
 	for _, q := range l.m.Tree.Top {
@@ -24,7 +25,8 @@ func (l *Limits) inUse(dim int) (capacity, taken int64) {
 	return capacity, taken + more
 }
 
-// count counts so much more as used by the queue and those above it; nil: by nobody's.
+// count counts so much more as used by the queue and those above it; nil: by nobody's queue. It is for a question in
+// between, and whoever asks takes the same back at once.
 func (l *Limits) count(q *cluster.Queue, dim int, n int64) {
 	for ; q != nil; q = q.Parent {
 		q.Used.Add(dim, n)
@@ -32,8 +34,10 @@ func (l *Limits) count(q *cluster.Queue, dim int, n int64) {
 	l.m.Take(dim, n)
 }
 
-// crowdsOut says whether so much more for the queue keeps somebody, for whom a place is held, from borrowing what it needs:
-// others ended for it, who would be back before it starts.
+// crowdsOut says whether so much more for the queue keeps somebody, for whom a place is held, from borrowing what it
+// needs. Others ended for that place, and they would be back before it is used: somebody would be evicted for it
+// again and again. It tries the sum out on the accounts and costs, for each workload that something is held for, a
+// look at the queues beside it.
 func (l *Limits) crowdsOut(g *cluster.Gang, q *cluster.Queue, dim int, need int64) (crowds bool) {
 	l.EachAwaited(func(_ string, w *cluster.Gang, holds []*cluster.Hold) {
 		if crowds || w == g || w.Payer == nil || l.m.PledgedBy(holds, w.Payer).At(dim) == 0 || !l.mayBorrow(w.Payer, dim) {
@@ -47,8 +51,8 @@ func (l *Limits) crowdsOut(g *cluster.Gang, q *cluster.Queue, dim int, need int6
 	return crowds
 }
 
-// mayBorrow says whether the queue, with all that is held for it, has quota for what it holds or takes nothing of what
-// others do not lend.
+// mayBorrow says whether the queue, with all that is held for it, has quota for what it holds, or takes nothing of
+// what others do not lend.
 func (l *Limits) mayBorrow(q *cluster.Queue, dim int) bool {
 	within := true
 	for up := q; up != nil; up = up.Parent {
@@ -63,6 +67,8 @@ func (l *Limits) mayBorrow(q *cluster.Queue, dim int) bool {
 }
 
 // keptFrom is the unused quota that queues do not lend to this one: of the siblings of it and of those above it.
+// Those are all queues that are not above it or below it, each counted once with what is below it. nil: nothing is
+// kept from work without a queue.
 func (l *Limits) keptFrom(q *cluster.Queue, dim int) int64 {
 	var sum int64
 	for ; q != nil; q = q.Parent {
@@ -79,7 +85,9 @@ func (l *Limits) keptFrom(q *cluster.Queue, dim int) int64 {
 	return sum
 }
 
-// kept is the unused quota of the queue, or of those below it, that nobody else may have.
+// kept is the unused quota of the queue, or of those below it, that nobody else may have. A queue keeps at least as
+// much as those below it keep: its quota is theirs. With a quota of 10, 3 in use and 2 to lend it keeps 10 - 3 - 2 =
+// 5; where that is below 0 the queue itself keeps nothing.
 func (l *Limits) kept(q *cluster.Queue, dim int) int64 {
 	var below int64
 	for _, c := range q.Children {

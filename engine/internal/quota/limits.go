@@ -7,7 +7,8 @@ import (
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
-// Limits is what queues allow in one cycle.
+// Limits is what queues allow in one cycle. It keeps nothing: each question reads the accounts of the model as they
+// are at that moment, in the middle of a trial too.
 type Limits struct {
 	m     *cluster.Model
 	draft *draft.Draft
@@ -26,7 +27,8 @@ type Questions struct {
 	Plain func(*cluster.Gang) (demands []quantity.Demand, need int, ok bool)
 }
 
-// Preemption is what is asked about victims that are tried out, and about those that places are held for.
+// Preemption is what is asked about victims that are tried out, and about workloads that places are held for.
+// preempt.Cycle answers it.
 type Preemption interface {
 	Settles(g *cluster.Gang) bool
 	Rights() []preempt.Right

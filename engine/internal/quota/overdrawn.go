@@ -9,7 +9,10 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-// Overdrawn lists what of the gang's queue, and of those above it, the pods, which have been placed, break.
+// Overdrawn lists what of the gang's queue, and of those above it, the pods, which have been placed, break. It is the
+// second of the two questions: Gates asks with the least, before any place is known, Overdrawn with what the pods are
+// charged where they are. The accounts have the charges already, so it compares what is used with the limit and adds
+// nothing.
 func (l *Limits) Overdrawn(g *cluster.Gang, pods []*cluster.Pod) []why.Gate {
 	if g.Queue() == "" {
 		d := &drawing{Limits: l, g: g, takes: l.m.ChargesAt(pods)}
@@ -29,7 +32,7 @@ func (l *Limits) Overdrawn(g *cluster.Gang, pods []*cluster.Pod) []why.Gate {
 	return d.gates
 }
 
-// drawing is a gang some of whose members have just been placed.
+// drawing is a gang some of whose members have just been placed: one call of Overdrawn.
 type drawing struct {
 	*Limits
 	g           *cluster.Gang
@@ -38,10 +41,13 @@ type drawing struct {
 	gates       []why.Gate
 }
 
+// shut adds the gate, with its numbers as they are told.
 func (d *drawing) shut(g why.Gate) {
 	d.gates = append(d.gates, d.told(g))
 }
 
+// limits are those of the queue and of all above it. Have is told without the pods, as it was before they were
+// placed. Only limits of what the pods take are told: one that others exceed is not of their making.
 func (d *drawing) limits() {
 	for up := d.q; up != nil; up = up.Parent {
 		for _, limit := range up.Spec.Limits.Sorted() {
@@ -55,6 +61,7 @@ func (d *drawing) limits() {
 	}
 }
 
+// userLimits are what one user's workloads may hold in the queue.
 func (d *drawing) userLimits() {
 	if len(d.q.Spec.UserLimits) == 0 {
 		return
@@ -71,6 +78,7 @@ func (d *drawing) userLimits() {
 	}
 }
 
+// budgets are what the queue and those above it may use in a period.
 func (d *drawing) budgets() {
 	for up := d.q; up != nil; up = up.Parent {
 		for i, b := range up.Spec.Budgets {
@@ -85,7 +93,8 @@ func (d *drawing) budgets() {
 	}
 }
 
-// quota keeps what cannot be asked back within it.
+// quota keeps what cannot be asked back within quota, at all levels. For each dimension the first queue that is too
+// small is told.
 func (d *drawing) quota() {
 	for _, dim := range d.m.Tree.PromisedDims {
 		need := d.firm.At(dim)
@@ -103,7 +112,8 @@ func (d *drawing) quota() {
 	}
 }
 
-// lent keeps what is borrowed out of what others do not lend.
+// lent keeps what is borrowed out of what others do not lend. The pods are in the accounts already, so what is left
+// may be negative; for crowdsOut, which adds them, they are taken out for the moment of the question.
 func (d *drawing) lent() {
 	if !d.m.Tree.Lends {
 		return
@@ -130,7 +140,7 @@ func (d *drawing) lent() {
 	}
 }
 
-// within says whether the queue and all above it are within quota.
+// within says whether the queue and all above it are within quota, with the pods: then they borrow nothing.
 func (d *drawing) within(dim int) bool {
 	for up := d.q; up != nil; up = up.Parent {
 		if up.Committed(dim) > d.m.Quota(up, dim) {
@@ -141,7 +151,9 @@ func (d *drawing) within(dim int) bool {
 	return d.q != nil
 }
 
-// Borrowed is what the pods, which have been placed, take beyond the quota of their queue, or of one above it.
+// Borrowed is what the pods, which have been placed, take beyond the quota of their queue, or of one above it: for
+// each dimension, the most of all these queues, and never more than the pods take. A pod of 8 GPUs that takes its
+// queue from 12 to 20, with a quota of 16, borrows 4.
 func (l *Limits) Borrowed(q *cluster.Queue, pods []*cluster.Pod) api.Resources {
 	var out api.Resources
 	for _, dim := range l.m.Tree.PromisedDims {

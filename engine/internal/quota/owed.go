@@ -6,9 +6,16 @@ import (
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
-// Owed is how far up the tree the gang could take what it asks for back from whoever borrowed it: of its queue and those
-// above it, how many have quota for it, or under policy timeshare a share, without a gap. Borrowers are scheduled after
-// those, whatever their priority: they would be evicted for them at once.
+// Owed is how far up the tree the gang could take what it asks for back from whoever borrowed it: of its queue and
+// those above it, how many have quota for it, or under policy timeshare a share, without a gap. Borrowers are
+// scheduled after those, whatever their priority: they would be evicted for them at once.
+//
+// For example, team has a quota of 4 GPUs below a department with 8, and nothing runs. A gang of 4 GPUs is owed 2
+// levels: by its team and by its department. With a department of 3 it is owed 1, with a team of 3 it is owed 0,
+// whatever the department has.
+//
+// It costs the depth of the queue for each resource. It is asked for every gang in line, so like members take a
+// shorter way (owedPlainly) with the same answer.
 func (l *Limits) Owed(g *cluster.Gang) int {
 	q := g.Payer
 	if q == nil || len(l.m.Tree.Promised) == 0 && l.m.Config.Policy != api.TimeShare || !l.m.Valid(q) {
@@ -29,7 +36,7 @@ func (l *Limits) Owed(g *cluster.Gang) int {
 	return reach
 }
 
-// owedPlainly is Owed for like members, of which models do not matter.
+// owedPlainly is Owed for like members, of which models do not matter. need is how many of them start together.
 func (l *Limits) owedPlainly(q *cluster.Queue, demands []quantity.Demand, need int64, own quantity.Vector) int {
 	reach, asks := len(l.m.Queues), false
 	for _, d := range demands {
@@ -39,6 +46,7 @@ func (l *Limits) owedPlainly(q *cluster.Queue, demands []quantity.Demand, need i
 		asks = true
 		n := 0
 		d.Amount *= l.m.Unit(d.Dim)
+		// Each resource can only shorten the reach that those before it have left.
 		for up := q; up != nil && n < reach && up.Committed(d.Dim)-own.At(d.Dim)+d.Amount*need <= up.Quota.At(d.Dim); up = up.Parent {
 			n++
 		}
@@ -50,8 +58,8 @@ func (l *Limits) owedPlainly(q *cluster.Queue, demands []quantity.Demand, need i
 	return reach
 }
 
-// reach is how far up all that the gang asks for, of the resources that count, fits into the parts of its queue and of
-// those above it; 0 also if it asks for none of them.
+// reach is how far up all that the gang asks for, of the resources that count, fits into the parts of its queue and
+// of those above it; 0 also if it asks for none of them, since then nothing can be taken back.
 func (a *asking) reach(part func(*cluster.Queue, int) int64, counts []int) int {
 	reach, asks := len(a.m.Queues), false
 	for _, dim := range counts {

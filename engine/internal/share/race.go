@@ -2,38 +2,70 @@ package share
 
 import "slices"
 
-// one is the whole total of a resource, in the fixed point that dominant shares are reckoned in.
+// one is the whole total of a resource, in the fixed point in which parts of totals are computed:
+// 44 bits after the point. An amount becomes a part of the total with an error below one unit for
+// totals up to 2^44 units, and products of two parts are taken in 128 bits.
 const one = 1 << 44
 
-// ample is the most that a need counts as, in the same: 65,536 times the total.
+// ample is the most that a need counts as, in the same fixed point: 65,536 times the total. A need
+// that large is never met.
 const ample = 1 << 60
 
-// fine is the number of parts of a unit that remainders are compared in. It swallows what the fixed point rounds, so
-// that remainders that are equal on paper are equal here.
+// fine is the number of parts of a unit that remainders are compared in: 1/4096 of a unit. It
+// swallows what the fixed point rounds, so that remainders that are equal on paper are equal here,
+// and the name decides.
 const fine = 1 << 12
 
-// race is one round of raising shares together. Racers are in the order of the group.
+// race is one round of raising shares together. Racers are in the order of the group, by name.
 //
-// The picture: a level rises from 0. A racer at level t has t times its weight of its dominant resource, the one of which it
-// needs the largest part of all there is, and of its other resources in the proportion in which it needs them. It stops when it
-// has all that it needs, or when a resource that it needs ends. That is dominant resource fairness (DRF): whoever is still
-// running has, for its weight, the same dominant part as all others that are.
-// Nothing is raised in small steps. Between two events every racer takes at a constant speed, so the next event is worked out and
-// the race jumps there: at most one event for each racer and for each resource. Everything is in whole numbers, because shares
-// must be the same on every machine and after every replay: amounts are parts of the total in fixed point, and quotients are
-// compared by their cross products in 128 bits.
+// The picture: a level rises from 0. A racer at level t has t times its weight of its dominant
+// resource, the one of which it needs the largest part of all there is, and of its other resources
+// in the proportion in which it needs them. It stops when it has all that it needs, or when a
+// resource that it needs ends. This is dominant resource fairness (DRF): whoever is still running
+// has, for its weight, the same dominant part as all others that are.
+//
+// For example, there are 9 CPUs and 18 GB. The tasks of a need 1 CPU and 4 GB each, those of b 3
+// CPUs and 1 GB, and both have many. The dominant resource of a is memory and that of b is CPU. At
+// level t, a has t of the memory and t/2 of the CPUs, b has t of the CPUs and t/6 of the memory.
+// The CPUs end at t + t/2 = 1, which is t = 2/3, before the memory, at t + t/6 = 1. So a has 3 CPUs
+// and 12 GB, and b has 6 CPUs and 2 GB. Both need CPUs, and stop. 4 GB are left that nobody can use
+// together with a CPU; the next round divides them by itself.
+//
+// Nothing is raised in small steps. Between two events every racer takes at a constant speed, so
+// the next event is worked out and the race jumps there. There is at most one event for each racer
+// and for each resource; an event costs a look at each resource, and the end of a resource a look
+// at each racer. With n racers and r resources a race costs in the order of
+// n*log(n) + n*r + r*r.
+//
+// Everything is in whole numbers, because shares must be the same on every machine and after every
+// replay: amounts are parts of the total in fixed point, and quotients are compared by their cross
+// products in 128 bits.
 type race struct {
 	racers []racer
-	byGoal []int32 // racers by the level at which they have all that they need
-	need   []int64 // by racer and resource: in units
-	goal   []int64 // the same as part of the total
-	speed  []int64 // what a racer takes of a resource while the level rises
-	got    []int64 // by racer and resource, as part of the total, once it stopped
-	room   []int64 // by resource, as part of the total: what is there for those that still run
-	pace   []int64 // by resource: the sum of their speeds
-	ended  []bool  // by resource: there is nothing left of it
-	parts  []part
-	shift  uint // speeds are weights, shifted
+	// byGoal is the racers by the level at which they have all that they need.
+	byGoal []int32
+	// need, goal, speed and got are by racer and resource, racer k at k*dims. need is in units.
+	need []int64
+	// goal is need as part of the total, rounded up.
+	goal []int64
+	// speed is how fast a racer takes of a resource. Only the proportions between speeds mean
+	// anything: the dominant one is the weight, shifted.
+	speed []int64
+	// got is what a racer has once it stopped, as part of the total. Until then it is the goal.
+	got []int64
+	// room, pace and ended are by resource. room is what is there for those that still run, counted
+	// from level 0: what those that stopped have got is taken off it, and what those that run have
+	// so far is not. It is a part of the total.
+	room []int64
+	// pace is the sum of the speeds of those that still run. The resource ends at level room/pace.
+	pace []int64
+	// ended says that there is nothing left of the resource.
+	ended []bool
+	// parts is working memory of score.
+	parts []part
+	// shift is by how many bits speeds are weights shifted up, so that small ones keep their
+	// precision.
+	shift uint
 }
 
 // racer is one of the group that needs something that there is.
@@ -45,9 +77,9 @@ type racer struct {
 	full     bool  // it has all
 }
 
-// deal gives the group, which is of one priority, what is left, in rounds. A round ends when everybody has all, or
-// has come to the end of a resource that it needs. What nobody can be given any more does not count as needed in the
-// next.
+// deal gives the group, which is of one priority, what is left, in rounds. A round ends when
+// everybody has all, or has come to the end of a resource that it needs. What nobody can be given
+// any more does not count as needed in the next.
 func (d *divider) deal(group []int32) {
 	// Each round but the last ends at least one resource, so there are no more rounds than resources, and one.
 	for range d.dims + 1 {
@@ -61,7 +93,8 @@ func (d *divider) deal(group []int32) {
 	}
 }
 
-// line gets the racers ready and says whether there are any.
+// line gets the racers ready and says whether there are any. Those that need nothing that there is
+// are left out, so that their weights are nobody's loss.
 func (d *divider) line(group []int32) bool {
 	c := &d.race
 	c.racers, c.need, c.goal = c.racers[:0], c.need[:0], c.goal[:0]
@@ -94,13 +127,22 @@ func (d *divider) line(group []int32) bool {
 }
 
 const (
-	heaviest = 1 << 20 // the most that a weight counts as
-	grain    = 1 << 16 // of weights that the past has changed
-	mildest  = 10      // the past leaves a weight at least this part of itself
+	// heaviest is the most that a weight counts as. With fewer than 2^23 racers no sum of weights,
+	// each at most 2*heaviest*grain, overflows.
+	heaviest = 1 << 20
+	// grain is the unit of weights that the past has changed: they are in parts of it.
+	grain = 1 << 16
+	// mildest is the part of itself that the past leaves a weight at least: a tenth.
+	mildest = 10
 )
 
-// handicap works out the racers' weights. With w' a racer's part of all weights and u' its part of all past use, it
-// is w' + (w' - u'), and at least a tenth of w'.
+// handicap works out the racers' weights. With w' a racer's part of all weights and u' its part of
+// all past use, it is w' + (w' - u'), and at least a tenth of w'. Where nobody used anything
+// weights stay as they are.
+//
+// For example, two queues of weight 1, of which one used three quarters of all that both used: w'
+// is 1/2 for each, u' is 3/4 and 1/4, and their weights become 1/4 and 3/4. The past is paid back
+// without anybody being shut out.
 func (d *divider) handicap() {
 	c := &d.race
 	// For example, two queues of weight 1, of which one used three quarters of all that both used: w' is 1/2 for each, u' is 3/4
@@ -123,10 +165,13 @@ func (d *divider) handicap() {
 	}
 }
 
+// used is what the node used in the past, in whatever unit the caller counts; only proportions
+// matter.
 func (d *divider) used(i int32) int64 { return min(max(0, d.nodes[i].Used), most) }
 
-// pace works out how fast racers take what they need: in proportion to it, and so that the dominant part, divided by
-// the weight, rises alike for all.
+// pace works out how fast racers take what they need: in proportion to it, and so that the dominant
+// part, divided by the weight, rises alike for all. The speed of the dominant resource is the
+// weight, and that of another is the weight times the ratio of the two goals.
 func (d *divider) pace() {
 	c := &d.race
 	var weights int64
@@ -173,8 +218,13 @@ func (d *divider) pace() {
 	})
 }
 
-// run raises the level from one event to the next until nobody runs: a racer has all that it needs, or a resource
-// ends, and all stop that need it. What racers got, rounding apart, is in got.
+// run raises the level from one event to the next until nobody runs: a racer has all that it needs,
+// or a resource ends, and all stop that need it. What racers got, rounding apart, is in got.
+//
+// Invariant: those that are out have stopped at a level no higher than the next event, and room and
+// pace are of those that still run. The next resource to end does so no earlier than the last one
+// that ended, because whoever stops takes out of room at most what its speed would have taken by
+// then. Levels so never go back.
 func (d *divider) run() {
 	c := &d.race
 	c.got = append(c.got[:0], c.goal...)
@@ -196,7 +246,9 @@ func (d *divider) run() {
 	}
 }
 
-// scarcest returns the resource that ends first at the pace of those that run, -1 if none does.
+// scarcest returns the resource that ends first at the pace of those that run, -1 if none does:
+// then nobody runs that needs anything. Of equals it is the first; all of them end at the same
+// level, whichever is first.
 func (c *race) scarcest() int {
 	worst := -1
 	for r, pace := range c.pace {
@@ -208,7 +260,8 @@ func (c *race) scarcest() int {
 	return worst
 }
 
-// end stops all that need the resource at the level at which it ends.
+// end stops all that need the resource at the level at which it ends, room/pace. What each has of
+// every resource by then is its speed times that level.
 func (d *divider) end(r int) {
 	c := &d.race
 	c.ended[r] = true
@@ -226,7 +279,8 @@ func (d *divider) end(r int) {
 	}
 }
 
-// stop takes the racer and what it got out of the race.
+// stop takes the racer and what it got out of the race: its speed out of the pace, and its part out
+// of the room.
 func (d *divider) stop(k int) {
 	c := &d.race
 	c.racers[k].out = true
@@ -237,8 +291,9 @@ func (d *divider) stop(k int) {
 	}
 }
 
-// score makes whole units of what racers got: rounded down, and of a resource that ended the rest one by one to the
-// largest remainders. Of the others the rest is for the next round. It says whether anybody got anything.
+// score makes whole units of what racers got: rounded down, and of a resource that ended the rest
+// one by one to the largest remainders. Of the others the rest is for the next round. It says
+// whether anybody got anything; if not, another round would be the same again.
 func (d *divider) score() bool {
 	c := &d.race
 	moved := false

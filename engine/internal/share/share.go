@@ -1,6 +1,25 @@
-// Package share works out fair shares: how much of what there is each node of a tree should have, given what it is
-// promised, what it asks for and its weight. Whole numbers in, whole numbers out, and no floating point on the way.
-// README.md has the rules, and an example to follow on paper.
+// Package share works out fair shares: how much of what there is each node of a tree should have,
+// given what it is promised, what it asks for and its weight. Whole numbers in, whole numbers out,
+// and no floating point on the way. README.md has the rules, and an example to follow on paper.
+//
+// Package queue asks it for the shares of queues, and of the users of one queue; what is done about
+// a queue above its share is decided elsewhere.
+//
+// The idea, from the top of the tree down: each parent divides what it has among its children.
+// Quotas come first, as far as they are asked for (promised, cut). What is over goes to the highest
+// priority, then to the next, and within a priority to all at once in the proportion of their
+// weights (race.go), by dominant resource fairness.
+//
+//	8 GPUs, which a and b ask for all of          a  b
+//	no quotas, equal weights                      4  4
+//	weights 1 and 3                               2  6
+//	a has a quota of 6, b a weight of 100         6  2
+//	quotas of 10 and 5, which is more than 8      5  3   (5.33 and 2.67)
+//
+// Four things hold of every answer, and the tests look for them. Nobody has more than it asks for or
+// than its limit. The children of a parent have together no more than the parent. A quota is kept
+// where the parent has enough for those of all its children. Nothing is left over that a child still
+// asks for, but for the few parts of very large totals that the fixed point loses.
 package share
 
 import (
@@ -8,7 +27,9 @@ import (
 	"strings"
 )
 
-// Node is one that gets a share: a queue, or a user of one. Amounts are by resource, in the order of the total.
+// Node is one that gets a share: a queue, or a user of one. Amounts are by resource, in the order
+// of the total and in its units; a list that is too short has zeros for the rest. The caller writes
+// nodes, and nothing here changes them.
 type Node struct {
 	Name     string  // unique among those with the same parent; ties are decided by it
 	Parent   int     // its index; -1: it is at the top
@@ -20,12 +41,19 @@ type Node struct {
 	Used     int64   // what it used in the past: the more it is, compared to the others, the less its weight counts
 }
 
-// Fair divides the total over the tree. The share of node i is at i, by resource. It does not depend on the order of
-// the nodes. Nodes that hang below no top have no share.
+// Fair divides the total over the tree. The share of node i is at i, by resource. It does not
+// depend on the order of the nodes, because each group is sorted by name before anything is
+// divided, and every tie ends in that order. Nodes that hang below no top have no share.
+//
+// It costs one sort of each group, and for each priority in a group at most as many rounds of the
+// race as there are resources, and one more. README.md has what was measured.
 func Fair(nodes []Node, total []int64) [][]int64 {
 	d := &divider{nodes: nodes, total: total, dims: len(total)}
 	d.want = make([]int64, len(nodes)*d.dims)
 	d.share = make([]int64, len(nodes)*d.dims)
+	// Requests are added up from the leaves, because what a parent may ask for depends on the
+	// limits below it. Shares are divided from the top, because what a child can have depends on
+	// what its parent has.
 	d.grow()
 	d.ask()
 	have := make([]int64, d.dims)
@@ -33,6 +61,7 @@ func Fair(nodes []Node, total []int64) [][]int64 {
 		have[r] = max(0, t)
 	}
 	d.divide(have, d.below(-1))
+	// Parents come before children in order, so that the share of i is final when it is divided.
 	for _, i := range d.order {
 		if kids := d.below(int(i)); len(kids) > 0 {
 			d.divide(d.row(d.share, i), kids)
@@ -46,6 +75,7 @@ func Fair(nodes []Node, total []int64) [][]int64 {
 }
 
 // Equal divides what there is over members of equal standing, such as the users of one queue.
+// requests are by member, in the order of the names.
 func Equal(names []string, requests [][]int64, have []int64) [][]int64 {
 	nodes := make([]Node, len(names))
 	for i, name := range names {
@@ -54,21 +84,32 @@ func Equal(names []string, requests [][]int64, have []int64) [][]int64 {
 	return Fair(nodes, have)
 }
 
-// divider is one division in the making.
+// divider is one division in the making. It is used for one call of Fair. Lists by node and
+// resource are flat, with node i at i*dims, so that a division allocates a handful of times
+// whatever the size of the tree.
 type divider struct {
 	nodes []Node
+	// total is by resource; less than zero counts as nothing.
 	total []int64
-	dims  int
+	// dims is how many resources there are.
+	dims int
 
-	kids  []int32 // grouped by parent, the top first; in a group by name
-	first []int32 // where the group of parent p starts, at p+1
-	order []int32 // those that hang below a top, parents before children
+	// kids are the nodes, grouped by parent, the top first; in a group by name.
+	kids []int32
+	// first has, at p+1, where the group of parent p starts in kids. Parent -1 is the top.
+	first []int32
+	// order is the nodes that hang below a top, parents before children.
+	order []int32
 
-	want, share []int64 // by node and resource: the most it would take, and what it gets
-	left        []int64 // of the group that is being dealt to
-	race        race
+	// want and share are by node and resource: the most it would take, and what it gets.
+	want, share []int64
+	// left is by resource: what the group that is being divided to has not been given yet.
+	left []int64
+	// race is the working memory of deal, kept from round to round.
+	race race
 }
 
+// row is the part of a flat list that is about the node. It cannot grow into the next one.
 func (d *divider) row(of []int64, i int32) []int64 {
 	at := int(i) * d.dims
 	return of[at : at+d.dims : at+d.dims]
@@ -77,13 +118,18 @@ func (d *divider) row(of []int64, i int32) []int64 {
 // below lists the children of the node, or with -1 the top, by name.
 func (d *divider) below(i int) []int32 { return d.kids[d.first[i+1]:d.first[i+2]] }
 
-// grow finds who is below whom.
+// grow finds who is below whom: a counting sort by parent, then a sort of each group by name, then
+// a walk from the top that puts parents before children. Nodes in a circle of parents hang below no
+// top, are not reached by the walk, and get nothing. A parent that is no index is the nearest one
+// that is.
 func (d *divider) grow() {
 	n := len(d.nodes)
 	d.first = make([]int32, n+2)
 	d.kids = make([]int32, n)
 	parent := func(i int) int { return min(max(d.nodes[i].Parent, -1), n-1) }
 	for i := range d.nodes {
+		// The counts are two places up: adding them up then gives, at p+1, where the group of p
+		// starts, and at p+2 where it ends.
 		d.first[parent(i)+2]++
 	}
 	for i := range n + 1 {
@@ -107,10 +153,13 @@ func (d *divider) grow() {
 	}
 }
 
-// most bounds sums of requests.
+// most bounds requests and their sums, in units of a resource. Two sums can so be added without an
+// overflow.
 const most = 1 << 60
 
-// ask works out what each node would take at most, from the leaves up.
+// ask works out what each node would take at most, from the leaves up: a leaf its request, and a
+// node with others below it what they would take together, each at most its limit. A limit below
+// therefore binds above, too: a parent is not given what no child may have.
 func (d *divider) ask() {
 	for k := len(d.order) - 1; k >= 0; k-- {
 		i := d.order[k]
@@ -129,6 +178,7 @@ func (d *divider) ask() {
 	}
 }
 
+// at is the r-th of the amounts, 0 where there are fewer.
 func at(v []int64, r int) int64 {
 	if r < len(v) {
 		return v[r]
@@ -136,12 +186,15 @@ func at(v []int64, r int) int64 {
 	return 0
 }
 
-// divide gives the group, which has one parent, what the parent has: quotas first, the rest by priority.
+// divide gives the group, which has one parent, what the parent has: quotas first, the rest by
+// priority. Quotas come before priorities, so that a promise holds whoever else asks.
 func (d *divider) divide(have []int64, group []int32) {
 	d.left = append(d.left[:0], have...)
 	for r := range have {
 		d.promised(r, group)
 	}
+	// The sort is stable and the group sorted by name, so that a group of equal priority is by
+	// name, too.
 	byPriority := func(a, b int32) int {
 		switch x, y := d.nodes[a].Priority, d.nodes[b].Priority; {
 		case x > y:
@@ -165,8 +218,9 @@ func (d *divider) divide(have []int64, group []int32) {
 	}
 }
 
-// promised gives everybody its quota of the resource as far as it is wanted, cut in proportion to the quotas where
-// there is less.
+// promised gives everybody its quota of the resource as far as it is wanted, cut in proportion to
+// the quotas where there is less. Each resource is by itself: a quota is a promise of each of its
+// amounts, whatever the others come to.
 func (d *divider) promised(r int, group []int32) {
 	left, enough := d.left[r], true
 	for _, i := range group {
@@ -183,13 +237,21 @@ func (d *divider) promised(r int, group []int32) {
 	d.cut(r, group)
 }
 
-// claim is the quota of the node as far as it is wanted.
+// claim is the quota of the node as far as it is wanted, in units of the resource.
 func (d *divider) claim(i int32, r int) int64 {
 	return min(max(0, at(d.nodes[i].Quota, r)), d.want[int(i)*d.dims+r])
 }
 
-// cut divides what is left of the resource in proportion to quotas, nobody getting more than its claim.
+// cut divides what is left of the resource in proportion to quotas, nobody getting more than its
+// claim. It is called where the claims are more than what is left, and so all of it is given away.
+//
+// For example, 6 GPUs, quotas of 10 and 10, and claims of 1 and 10. In proportion it would be 3
+// each, but the first wants 1. So it gets 1, and what remains is divided anew: 5 for the second.
+// Whoever claims the smallest part of its quota is settled first. Once one cannot be given its
+// whole claim, nobody after it can either, since all of them claim a larger part of their quotas
+// and get the same part.
 func (d *divider) cut(r int, group []int32) {
+	// Quotas are bounded so that their sum stays below most; such large ones count as equal.
 	quota := func(i int32) int64 { return min(most/int64(len(group)), d.nodes[i].Quota[r]) }
 	var open []int32
 	var quotas int64
@@ -199,10 +261,13 @@ func (d *divider) cut(r int, group []int32) {
 			quotas += quota(i)
 		}
 	}
-	// Who claims least of its quota is the first to have all of it.
+	// By claim/quota, compared as cross products: whoever claims least of its quota is the first to
+	// have all of it.
 	slices.SortStableFunc(open, func(a, b int32) int {
 		return compareProducts(d.claim(a, r), quota(b), d.claim(b, r), quota(a))
 	})
+	// Invariant: those taken off open have their whole claim, which promised has written; left and
+	// quotas are of those still in open.
 	left := d.left[r]
 	for len(open) > 0 && compareProducts(d.claim(open[0], r), quotas, left, quota(open[0])) <= 0 {
 		left -= d.claim(open[0], r)
@@ -210,6 +275,8 @@ func (d *divider) cut(r int, group []int32) {
 		open = open[1:]
 	}
 	slices.SortFunc(open, func(a, b int32) int { return strings.Compare(d.nodes[a].Name, d.nodes[b].Name) })
+	// Rounded down, the parts leave less than one unit for each in open. Each part is below its
+	// claim before it is rounded, so that one unit more exceeds no claim.
 	rest, parts := left, make([]part, len(open))
 	for k, i := range open {
 		whole, over := mulDivMod(left, quota(i), quotas)
@@ -221,13 +288,16 @@ func (d *divider) cut(r int, group []int32) {
 	d.left[r] = 0
 }
 
-// part is what of a node's share was less than a whole unit.
+// part is what was cut off when a node's share was rounded down to whole units. over is comparable
+// only between the parts of one list: they have one denominator.
 type part struct {
 	node int32
 	over int64
 }
 
-// handOut gives one unit more to as many as there are units, the largest parts first, then in the order given.
+// handOut gives one unit more to as many nodes as there are units, the largest parts first, then in
+// the order given, which is by name: the largest remainder method. More units than parts are not
+// handed out.
 func (d *divider) handOut(r int, parts []part, units int64) {
 	if units <= 0 {
 		return
