@@ -59,9 +59,13 @@ func (c recipe) selector() *metav1.LabelSelector {
 }
 
 func (c recipe) podGroup() *schedulingv1beta1.PodGroup {
-	return &schedulingv1beta1.PodGroup{ObjectMeta: c.meta(), Spec: schedulingv1beta1.PodGroupSpec{
+	g := &schedulingv1beta1.PodGroup{ObjectMeta: c.meta(), Spec: schedulingv1beta1.PodGroupSpec{
 		SchedulingPolicy: schedulingv1beta1.PodGroupSchedulingPolicy{Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: int32(c.min)}},
 	}}
+	if c.high {
+		g.Spec.PriorityClassName = high
+	}
+	return g
 }
 
 func (c recipe) template(restart corev1.RestartPolicy) corev1.PodTemplateSpec {

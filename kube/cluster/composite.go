@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -151,6 +152,7 @@ func (s *gangs) describeTree(key string, members []*member, pods []*corev1.Pod) 
 	started := slices.ContainsFunc(members, (*member).bound)
 	g := t.Gang()
 	t.Terms(&g, pods, started)
+	g.Invalid = cmp.Or(g.Invalid, t.Disagreement(inAPI(members)))
 	if c := s.forest.composites[key]; c != nil && !started {
 		if why := convert.Misplaced(c, s.forest.find); why != "" {
 			g.Invalid = why
@@ -161,6 +163,20 @@ func (s *gangs) describeTree(key string, members []*member, pods []*corev1.Pod) 
 		convert.Capped(&g)
 	}
 	return g, true
+}
+
+// tellOverruled says on the groups of the tree what of theirs the group at its top decides.
+func (f *Feed) tellOverruled(key string) {
+	t := f.gangs.tree(key)
+	if t == nil {
+		return
+	}
+	for _, c := range t.Composites {
+		f.listen.NotHonoured(c, t.OverruledComposite(c))
+	}
+	for _, g := range t.Groups {
+		f.listen.NotHonoured(g, t.Overruled(g))
+	}
 }
 
 // treeDone lets groups not wait for members that have succeeded.

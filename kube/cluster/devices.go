@@ -420,7 +420,7 @@ func (d *devices) onNode(n *engine.Node, object *corev1.Node) {
 		dev := &offered.Devices[i]
 		far := i >= own
 		matches, fails, blocks := d.matching(dev, unsure)
-		if dev.Skips && !convert.MaySkipOperations(object) {
+		if dev.TakesOfNode() || dev.Skips && !convert.MaySkipOperations(object) {
 			matches, blocks = keptFrom(matches, blocks)
 		}
 		if far && !reached[i-own].here { // it is offered to nobody; who has it draws on its counters all the same, and selectors see it
@@ -758,8 +758,9 @@ type meeting struct {
 	some  bool  // there are such
 	parts bool  // not all of them are whole GPUs
 	least int64 // of a GPU that one of them, or the share of it that is asked for, is, in thousandths
-	near  bool  // some are of one node
-	far   bool  // some are not decided about: too many are reached by several nodes
+	known bool  // some are decided about
+	far   bool  // some are not: too many are reached by several nodes
+	taker bool  // some are not: they take of their nodes besides
 }
 
 // meets looks at all devices once for a selection, until they change.
@@ -783,7 +784,8 @@ func (d *devices) meets(s *convert.Selection) meeting {
 			}
 			out.some = true
 			out.parts = out.parts || far || !dev.WholeGPU()
-			out.near, out.far = out.near || !far, out.far || far
+			tooFar, taker := far && d.manyFar(), dev.TakesOfNode()
+			out.known, out.far, out.taker = out.known || !tooFar && !taker, out.far || tooFar, out.taker || taker
 		}
 	}
 	//archtest:any-order it asks whether there is one, and for the least
@@ -791,7 +793,6 @@ func (d *devices) meets(s *convert.Selection) meeting {
 		look(&offered, false)
 	}
 	look(&d.far, true)
-	out.far = out.far && d.manyFar()
 	d.met[s.Name] = out
 	return out
 }
@@ -804,8 +805,12 @@ func (d *devices) undecided(a *convert.Asked) why.Feature {
 	}
 	for i := range a.Selections {
 		s := &a.Selections[i]
-		if m := d.meets(s); m.far && (!m.near || s.All) {
+		switch m := d.meets(s); {
+		case m.known && !s.All:
+		case m.far:
 			return why.SharedDevices
+		case m.taker:
+			return why.NodeResources
 		}
 	}
 	return ""

@@ -79,7 +79,8 @@ type Object interface {
 type Listener interface {
 	// Forget ends what was said of an object that is gone, or of a pod that has a node.
 	Forget(types.UID)
-	// NotHonoured lists what the object asks for and Berth does not do. It is called once for an object.
+	// NotHonoured lists what the object asks for and Berth does not do. It is called once for an object, but for groups below a
+	// CompositePodGroup whenever their gang is described.
 	NotHonoured(o Object, what []string)
 	// Counted says which pods of a workload controller's object start together, and where that is said. It is called once for each
 	// sentence.
@@ -150,6 +151,7 @@ func (f *Feed) Settle() (again time.Time) {
 	for _, key := range slices.Sorted(maps.Keys(f.gangs.redo)) {
 		f.disown(key)
 		f.gangs.describe(key)
+		f.tellOverruled(key)
 		f.admissions.look[key] = true
 	}
 	clear(f.gangs.redo)

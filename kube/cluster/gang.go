@@ -78,6 +78,7 @@ func (s *gangs) describe(key string) {
 	case group != nil:
 		g = convert.PodGroup(group)
 		convert.GroupTerms(&g, group, pods)
+		g.Invalid = cmp.Or(g.Invalid, convert.Disagreement(group, inAPI(members)))
 		s.lessDone(&g, members)
 	case len(members) == 0 || !isNative(key):
 		s.drop(key)
@@ -98,6 +99,15 @@ func (s *gangs) describe(key string) {
 	s.described[key] = g
 	g.Version = s.out.derived.next()
 	s.out.put(engine.Change{Gang: &g})
+}
+
+// inAPI are the members' pods as they are in the API: a dialect may say other than their specs.
+func inAPI(members []*member) []*corev1.Pod {
+	out := make([]*corev1.Pod, len(members))
+	for i, m := range members {
+		out[i] = m.raw
+	}
+	return out
 }
 
 // awaited is what a gang of which nothing runs cannot be scheduled without, as its dialect says; "": nothing. Pods that have been decided

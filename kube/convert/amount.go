@@ -49,6 +49,7 @@ func requests(p *corev1.Pod) engine.Resources {
 	bound := p.Spec.NodeName != ""
 	list := helper.PodRequests(guarded(p), helper.PodResourcesOptions{
 		UseStatusResources: bound, InPlacePodLevelResourcesVerticalScalingEnabled: bound,
+		UseDRANodeAllocatableResourceClaimStatus: bound, // what its devices take of the node, as whoever bound it wrote down
 	})
 	out := make(engine.Resources, 0, len(list))
 	for name, q := range list {

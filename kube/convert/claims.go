@@ -581,6 +581,10 @@ func (d *OfferedDevice) For(s *Selection, meant bool, err error) Verdict {
 	return Verdict{Matches: tolerated, Blocks: !tolerated && s.All}
 }
 
+// TakesOfNode says whether whoever has the device takes cpu, memory or the like of its node besides, which pods do not ask for
+// (gate DRANodeAllocatableResources). Berth does not count that for pods that wait, and gives them no such device.
+func (d *OfferedDevice) TakesOfNode() bool { return len(d.NodeAllocatableResources) > 0 }
+
 // Use is what a share of the device draws for the selection.
 func (d *OfferedDevice) Use(s *Selection) []engine.Draw { return d.drawn(d.consumes(s.Capacity).of) }
 

@@ -65,14 +65,15 @@ func TestTreeAsGang(t *testing.T) {
 		})},
 		Groups: []*schedulingv1beta1.PodGroup{child("leader", "replica", 1), child("router", "serve", 0), child("workers", "replica", 4)},
 	}
+	tree.Groups[1].Spec.DisruptionMode = &schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}}
 	want := engine.Gang{
-		Key: "ns/compositepodgroup/serve", Version: 9, Queue: "research", Priority: 5, Created: noon, Whole: true,
+		Key: "ns/compositepodgroup/serve", Version: 9, Queue: "research", Priority: 5, Created: noon,
 		Group: engine.Group{MinGroups: 2, Layout: engine.Layout{Required: "zone"}},
 		Groups: []engine.Group{
 			{Name: "compositepodgroup/empty", Min: 1},
-			{Name: "compositepodgroup/replica", MinGroups: 1},
+			{Name: "compositepodgroup/replica", MinGroups: 1, Whole: true},
 			{Name: "leader", Parent: "compositepodgroup/replica", Min: 1},
-			{Name: "router", Min: 1},
+			{Name: "router", Min: 1, Whole: true},
 			{Name: "workers", Parent: "compositepodgroup/replica", Min: 4},
 		},
 	}
@@ -83,7 +84,7 @@ func TestTreeAsGang(t *testing.T) {
 	Finish(&got, map[string]bool{"leader": true, "workers": true}) // and with them the replica
 	Capped(&got)
 	want.MinGroups = 1
-	want.Groups = []engine.Group{{Name: "compositepodgroup/empty", Min: 1}, {Name: "router", Min: 1}}
+	want.Groups = []engine.Group{{Name: "compositepodgroup/empty", Min: 1}, {Name: "router", Min: 1, Whole: true}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("when a replica is over (-want +got):\n%s", diff)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/engine"
@@ -283,5 +284,17 @@ func TestFeatures(t *testing.T) {
 		if diff := cmp.Diff(c.unheeded, Unheeded(p)); diff != "" {
 			t.Errorf("%s: unheeded (-want +got):\n%s", c.name, diff)
 		}
+	}
+}
+
+// What a bound pod's devices take of its node counts, as its status says (gate DRANodeAllocatableResources).
+func TestDevicesTakeOfTheNode(t *testing.T) {
+	two := resource.MustParse("2")
+	p := &corev1.Pod{Spec: corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{container("cpu", "1")}}}
+	p.Status.NodeAllocatableResourceClaimStatuses = []corev1.NodeAllocatableResourceClaimStatus{{
+		ResourceClaimName: "c", Mapping: []corev1.NodeAllocatableMappedResources{{Name: corev1.ResourceCPU, Quantity: &two}},
+	}}
+	if got := requests(p).Get(engine.CPU); got != 3000 {
+		t.Errorf("it takes %d thousandths of a CPU, want 3000", got)
 	}
 }

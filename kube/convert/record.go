@@ -371,7 +371,8 @@ func (r *GroupRecord) On(g *schedulingv1beta1.PodGroup, namespace, name string) 
 
 // CompositeRecordOf is what is decided about the group.
 func CompositeRecordOf(c *schedulingv1alpha3.CompositePodGroup) CompositeRecord {
-	out := CompositeRecord{Name: c.Name, Keys: FixedOf(c), Topology: compositeGroup(c).Layout.Required, Whole: c.Spec.DisruptionMode != nil && c.Spec.DisruptionMode.All != nil}
+	read := compositeGroup(c)
+	out := CompositeRecord{Name: c.Name, Keys: FixedOf(c), Topology: read.Layout.Required, Whole: read.Whole}
 	if c.Spec.Priority != nil {
 		out.Priority = *c.Spec.Priority
 	}

@@ -362,6 +362,12 @@ func TestDevicesThatAreNotDecided(t *testing.T) {
 				s.Spec.Devices = append(s.Spec.Devices, resourcev1.Device{Name: fmt.Sprint("more-", i)})
 			}
 		}, "asks for devices-of-several-nodes, which is not supported yet"},
+		{"they take memory of the node besides", func(s *resourcev1.ResourceSlice, _ *resourcev1.ResourceClaim) {
+			much := resource.MustParse("4Gi")
+			s.Spec.Devices[0].NodeAllocatableResources = map[corev1.ResourceName]resourcev1.NodeAllocatableResource{
+				corev1.ResourceMemory: {Overhead: &resourcev1.NodeAllocatableOverhead{PerPod: &much}},
+			}
+		}, "asks for devices-with-node-resources, which is not supported yet"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

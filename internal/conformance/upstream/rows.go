@@ -68,7 +68,7 @@ var later = []deferred{
 	{"dra/ga", "TestDRA", ".*/EvictCluster", noScheduler},
 	{"dra/default", "TestDRA", ".*/EvictCluster", noScheduler},
 	{"dra/all", "TestDRA", ".*/EvictCluster", noScheduler},
-	{"dra/all", "TestDRA", ".*/DRANodeAllocatableResources", "devices that stand for cpu and memory of their node (an alpha gate) do not exist to Berth"},
+	{"dra/all", "TestDRA", ".*/DRANodeAllocatableResources", "devices that take cpu and memory of their node (an alpha gate) are given to nobody, see below"},
 }
 
 const noScheduler = "these start no scheduler: a controller of upstream's evicts 1,000 pods"
