@@ -23,10 +23,8 @@ var autoscalerItem = Item{
 func autoscalerFound(c *Cluster) Result {
 	pools := karpenter.ReadPools(c.Foreign["NodePool.karpenter.sh"], c.Foreign["NodeClaim.karpenter.sh"], c.Nodes, func(kind, name string) *unstructured.Unstructured { return c.ForeignNamed(kind, "", name) })
 	var groups []*clusterautoscaler.Group
-	for _, m := range c.ConfigMaps {
-		if m.Name == clusterautoscaler.StatusName {
-			groups = append(groups, clusterautoscaler.ParseStatus(m.Data["status"])...)
-		}
+	for _, m := range c.AutoscalerStatus() {
+		groups = append(groups, clusterautoscaler.ParseStatus(m.Data["status"])...)
 	}
 	r := Result{Looked: "no autoscaler is seen"}
 	if n := len(pools) + len(groups); n > 0 {

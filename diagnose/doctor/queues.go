@@ -87,7 +87,7 @@ func (c *Cluster) kindsOf(resource string) []string {
 
 // scalesUp says whether somebody adds nodes when work waits.
 func (c *Cluster) scalesUp() bool {
-	return len(c.Foreign["NodePool.karpenter.sh"]) > 0 || len(c.ConfigMaps) > 0
+	return len(c.Foreign["NodePool.karpenter.sh"]) > 0 || len(c.AutoscalerStatus()) > 0
 }
 
 // wanted is a workload that waits: a gang, or a pod by itself.

@@ -15,7 +15,7 @@ type Change struct{ Was, Now Object }
 // events from before. It writes into each change what was there. It costs what changes, and copies of the lists and maps
 // in which something does.
 func (f *Facts) After(changes []Change) *Facts {
-	g := &Facts{At: f.At, Kubernetes: f.Kubernetes, Objects: f.Objects, Logs: f.Logs, Unseen: f.Unseen, Served: f.Served, Speaks: f.Speaks, Matches: f.Matches, NewAllocator: f.NewAllocator, edited: maps.Clone(f.edited), known: f.schedulers()}
+	g := &Facts{At: f.At, Kubernetes: f.Kubernetes, Objects: f.Objects, Logs: f.Logs, Unseen: f.Unseen, Served: f.Served, Speaks: f.Speaks, Answers: f.Answers, Matches: f.Matches, NewAllocator: f.NewAllocator, edited: maps.Clone(f.edited), known: f.schedulers()}
 	if g.edited == nil {
 		g.edited = make(map[types.UID]bool)
 	}
@@ -90,7 +90,7 @@ func (l *listed) apply(c *Change, about Object) {
 
 // Beside are the facts with the pods where they are placed.
 func (f *Facts) Beside(pods []*corev1.Pod) *Facts {
-	g := &Facts{At: f.At, Kubernetes: f.Kubernetes, Objects: f.Objects, Unseen: f.Unseen, Served: f.Served, Speaks: f.Speaks, Matches: f.Matches, NewAllocator: f.NewAllocator, edited: f.edited}
+	g := &Facts{At: f.At, Kubernetes: f.Kubernetes, Objects: f.Objects, Unseen: f.Unseen, Served: f.Served, Speaks: f.Speaks, Answers: f.Answers, Matches: f.Matches, NewAllocator: f.NewAllocator, edited: f.edited}
 	g.Pods = slices.DeleteFunc(slices.Clone(f.Pods), func(p *corev1.Pod) bool {
 		return slices.ContainsFunc(pods, func(q *corev1.Pod) bool { return p.Namespace == q.Namespace && p.Name == q.Name })
 	})

@@ -23,6 +23,8 @@ type Facts struct {
 	Served *Served
 	// Speaks are the dialects of other schedulers that Berth is taken to speak, where there is no cluster that tells.
 	Speaks []string
+	// Answers are the scheduler names that Berth is taken to answer there; none: those that objects of the cluster show.
+	Answers []string
 	// Matches evaluates a selector of devices (CEL) for a device of the driver; nil: nobody can. Facts call it with the
 	// same pointers again and again.
 	Matches func(expression, driver string, d *resourcev1.Device) (bool, error)

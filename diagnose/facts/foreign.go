@@ -14,7 +14,7 @@ func (f *Facts) foreignLacks(o *unstructured.Unstructured) int {
 		k := KindOfObject(child).Kind
 		return k != "Workload" && k != "PodGroup"
 	})
-	if _, yes := Suspended(o); yes || made || o.GetDeletionTimestamp() != nil || foreignOver(o) {
+	if _, yes := Suspended(o); yes || made || o.GetDeletionTimestamp() != nil || Over(o) {
 		return 0
 	}
 	if path, _ := foreignTemplate(o); path == "" {
@@ -27,8 +27,8 @@ func (f *Facts) foreignLacks(o *unstructured.Unstructured) int {
 	return 1
 }
 
-// foreignOver says whether the object's status says that it has ended, or is held back.
-func foreignOver(o *unstructured.Unstructured) bool {
+// Over says whether the object's status says that it has ended, or is held back.
+func Over(o *unstructured.Unstructured) bool {
 	for _, path := range [][]string{{"status", "jobStatus"}, {"status", "jobDeploymentStatus"}, {"status", "state", "phase"}} { // Ray, Ray, Volcano
 		phase, _, _ := unstructured.NestedString(o.Object, path...)
 		switch strings.ToLower(phase) {

@@ -35,7 +35,7 @@ type Objects struct {
 	LimitRanges            []*corev1.LimitRange
 	PersistentVolumeClaims []*corev1.PersistentVolumeClaim
 	PersistentVolumes      []*corev1.PersistentVolume
-	ConfigMaps             []*corev1.ConfigMap // cluster-autoscaler-status alone
+	ConfigMaps             []*corev1.ConfigMap // cluster-autoscaler-status, and those that schedulers mount
 	ServiceAccounts        []*corev1.ServiceAccount
 
 	Deployments  []*appsv1.Deployment

@@ -39,6 +39,9 @@ func (f *Facts) ours() ours {
 		if f.Served != nil && len(f.Served.Names) > 0 {
 			return f.Served.Names
 		}
+		if len(f.Answers) > 0 {
+			return f.Answers
+		}
 		return f.ServedBy("berth")
 	})
 }

@@ -2,6 +2,7 @@ package facts
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -9,10 +10,13 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/kube/dialect/kubescheduler"
 )
 
 // A scheduler is what serves a schedulerName, whatever its Deployment is called. What serves one says so on its command line,
-// in its environment, in its labels, or in the events that it has written.
+// in its environment, in the profiles of its configuration, in its labels, or in the events that it has written.
 
 // runner is a workload that runs schedulers.
 type runner struct {
@@ -42,7 +46,11 @@ func (f *Facts) schedulers() *schedulers {
 func (f *Facts) findRunners() (out []runner) {
 	add := func(o Object, t *corev1.PodTemplateSpec, available int32, field string) {
 		r := runner{Object: o, template: t, available: available, field: field, names: schedulerNames(t)}
-		r.quiet = len(r.names) == 0 && configured(t)
+		if configured(t) {
+			profiles := f.profiles(o.GetNamespace(), t)
+			r.quiet = len(r.names)+len(profiles) == 0
+			r.names = append(r.names, profiles...)
+		}
 		out = append(out, r)
 	}
 	for _, d := range f.Deployments {
@@ -80,6 +88,64 @@ func (f *Facts) findRunners() (out []runner) {
 	slices.SortFunc(out, func(a, b runner) int {
 		return cmp.Or(strings.Compare(a.GetNamespace(), b.GetNamespace()), strings.Compare(a.GetName(), b.GetName()), strings.Compare(RefTo(a.Object).Kind, RefTo(b.Object).Kind))
 	})
+	return out
+}
+
+// profiles are the schedulerNames in configurations that the template mounts from ConfigMaps, as far as those were read.
+func (f *Facts) profiles(namespace string, t *corev1.PodTemplateSpec) (out []string) {
+	for _, name := range configMapsOf(t) {
+		for _, m := range f.ConfigMaps {
+			if m.Namespace != namespace || m.Name != name {
+				continue
+			}
+			for _, key := range slices.Sorted(maps.Keys(m.Data)) {
+				names, _ := kubescheduler.Profiles(m.Data[key])
+				out = append(out, names...)
+			}
+		}
+	}
+	return out
+}
+
+// configMapsOf are the ConfigMaps that the template mounts.
+func configMapsOf(t *corev1.PodTemplateSpec) (out []string) {
+	for _, v := range t.Spec.Volumes {
+		if v.ConfigMap != nil {
+			out = append(out, v.ConfigMap.Name)
+		}
+		if v.Projected == nil {
+			continue
+		}
+		for _, s := range v.Projected.Sources {
+			if s.ConfigMap != nil {
+				out = append(out, s.ConfigMap.Name)
+			}
+		}
+	}
+	return out
+}
+
+// SchedulerConfigs are the ConfigMaps, by namespace and name, in which schedulers may have their configurations.
+func (f *Facts) SchedulerConfigs() (out []types.NamespacedName) {
+	add := func(namespace string, t *corev1.PodTemplateSpec) {
+		if !configured(t) {
+			return
+		}
+		for _, name := range configMapsOf(t) {
+			if at := (types.NamespacedName{Namespace: namespace, Name: name}); !slices.Contains(out, at) {
+				out = append(out, at)
+			}
+		}
+	}
+	for _, d := range f.Deployments {
+		add(d.Namespace, &d.Spec.Template)
+	}
+	for _, s := range f.StatefulSets {
+		add(s.Namespace, &s.Spec.Template)
+	}
+	for _, d := range f.DaemonSets {
+		add(d.Namespace, &d.Spec.Template)
+	}
 	return out
 }
 

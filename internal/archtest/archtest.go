@@ -113,7 +113,7 @@ var Rules = map[string]Rule{
 		"kube/convert", "kube/dialect", "kube/dialect/clusterautoscaler", "kube/dialect/kai", "kube/dialect/karpenter", "kube/dialect/kueue", "kube/dialect/volcano",
 	}, Objects: true, Tests: []string{"kube/cluster", "kube/exposition"}},
 	"diagnose/edit":  {Ring: Pure, Imports: []string{"api/v1alpha1", "diagnose/facts"}, Objects: true},
-	"diagnose/facts": {Ring: Pure, Imports: []string{"engine", "engine/why", "kube/convert", "kube/dialect", "kube/dialect/all", "kube/dialect/controllers"}, Objects: true},
+	"diagnose/facts": {Ring: Pure, Imports: []string{"engine", "engine/why", "kube/convert", "kube/dialect", "kube/dialect/all", "kube/dialect/clusterautoscaler", "kube/dialect/controllers", "kube/dialect/kubescheduler"}, Objects: true},
 	"diagnose/gpustack": {Ring: Pure, Imports: []string{
 		"api/v1alpha1", "diagnose/facts", "diagnose/internal/podspec", "diagnose/internal/wording", "kube/dialect",
 	}, Objects: true},
@@ -147,7 +147,7 @@ var Rules = map[string]Rule{
 		"api/v1alpha1", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/place", "diagnose/internal/podspec", "diagnose/internal/wording",
 		"diagnose/submit/workload", "engine/why", "internal/spelling", "kube/convert",
 	}, Objects: true, Tests: []string{"kube/manifest"}},
-	"diagnose/submit/workload": {Ring: Pure, Imports: []string{"diagnose/edit", "diagnose/facts", "diagnose/internal/podspec", "engine/why"}, Objects: true, Tests: []string{"kube/manifest"}},
+	"diagnose/submit/workload": {Ring: Pure, Imports: []string{"diagnose/edit", "diagnose/facts", "diagnose/internal/podspec", "engine/why", "kube/dialect/controllers"}, Objects: true, Tests: []string{"kube/manifest"}},
 
 	"api/v1alpha1": {Ring: Pure, Objects: true},
 
@@ -217,7 +217,7 @@ var Rules = map[string]Rule{
 	"kube/devices":                   {Ring: Edge},
 	"kube/dryrun":                    {Ring: Edge, Imports: []string{"diagnose/edit", "diagnose/submit", "diagnose/submit/rule", "diagnose/submit/workload"}},
 	"kube/exposition":                {Ring: Edge, Imports: []string{"diagnose/doctor"}},
-	"kube/inspect":                   {Ring: Edge, Imports: []string{"api/v1alpha1", "diagnose", "diagnose/check", "diagnose/facts", "internal/spelling", "kube/devices", "kube/inspect/mask"}, Tests: []string{"engine", "engine/why", "kube/report"}},
+	"kube/inspect":                   {Ring: Edge, Imports: []string{"api/v1alpha1", "diagnose", "diagnose/check", "diagnose/facts", "internal/spelling", "kube/devices", "kube/dialect/kubescheduler", "kube/inspect/mask"}, Tests: []string{"engine", "engine/why", "kube/report"}},
 	"kube/inspect/mask":              {Ring: Edge},
 	"kube/install":                   {Ring: Edge, Imports: []string{"api/v1alpha1", "diagnose/facts", "kube/answer", "kube/cluster", "kube/crd", "kube/dialect/all", "kube/policy", "kube/scheduler"}},
 	"kube/manifest":                  {Ring: Edge},

@@ -66,7 +66,7 @@ var Modules = map[string][]string{
 	"kube/dialect/dialecttest":       {"k8s.io/apimachinery"},
 	"kube/dialect/kai":               {"k8s.io/api", "k8s.io/apimachinery"},
 	"kube/dialect/karpenter":         {"k8s.io/api", "k8s.io/apimachinery"},
-	"kube/dialect/kubescheduler":     {"k8s.io/api"},
+	"kube/dialect/kubescheduler":     {"k8s.io/api", "k8s.io/apimachinery"},
 	"kube/dialect/kueue":             {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/component-helpers"},
 	"kube/dialect/volcano":           {"k8s.io/api", "k8s.io/apimachinery"},
 	"kube/dryrun":                    {"golang.org/x/sync", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go"},

@@ -60,6 +60,7 @@ func Gather(ctx context.Context, o Options) (*facts.Facts, error) {
 		}
 		f.Unseen = append(f.Unseen, answers[i].unseen...)
 	}
+	c.readSchedulerConfigs(ctx, o, f)
 	s := served()
 	c.readBeside(ctx, o, f, &s)
 	if o.Targets != nil {

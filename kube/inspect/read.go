@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/kube/dialect/kubescheduler"
 )
 
 // pageSize is how many objects one answer has at most, so that no answer is a burden for the API server.
@@ -163,11 +165,34 @@ func (r reader) foreignPage(ctx context.Context, namespace string, o metav1.List
 	return list, nil
 }
 
-// The cluster-autoscaler says what it does in a ConfigMap. No other is looked at.
+// The cluster-autoscaler says what it does in a ConfigMap. Beside it only those are looked at that schedulers mount.
 const (
 	autoscalerNamespace = metav1.NamespaceSystem
 	autoscalerConfigMap = "cluster-autoscaler-status"
 )
+
+// mostConfigs bounds the ConfigMaps of schedulers that are read.
+const mostConfigs = 16
+
+// readSchedulerConfigs adds the configurations that schedulers mount: which schedulerNames they serve is in there. Whoever may not
+// read them is not told, as nothing is assumed of a scheduler whose configuration is not known.
+func (c *cluster) readSchedulerConfigs(ctx context.Context, o Options, f *facts.Facts) {
+	k := facts.KindOf("", "ConfigMap")
+	r := reader{cluster: c, KindInfo: k, patience: o.Patience}
+	names := f.SchedulerConfigs()
+	for _, at := range names[:min(len(names), mostConfigs)] {
+		objects, err := r.one(ctx, at.Namespace, at.Name)
+		if err != nil {
+			continue
+		}
+		for _, object := range objects {
+			m := object.(*corev1.ConfigMap)
+			maps.DeleteFunc(m.Data, func(_, file string) bool { _, ok := kubescheduler.Profiles(file); return !ok })
+			m.BinaryData = nil
+			k.Add(&f.Objects, m)
+		}
+	}
+}
 
 // one reads a single object, if it exists, of a kind that is not foreign.
 func (r reader) one(ctx context.Context, namespace, name string) ([]facts.Object, error) {

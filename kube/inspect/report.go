@@ -230,7 +230,7 @@ func (p *page) environment() {
 	p.say("- Kubernetes: API server %s; kubelets %s", cmp.Or(p.f.Kubernetes, "of unknown version"), counted(p.f.Nodes, func(n *corev1.Node) string { return n.Status.NodeInfo.KubeletVersion }))
 	p.say("- GPU drivers, as nodes are labelled: %s", counted(p.f.Nodes, func(n *corev1.Node) string { return n.Labels["nvidia.com/cuda.driver-version.full"] }))
 	p.say("- GPU software: %s", p.stack())
-	p.say("- Autoscalers: %s", p.some("cluster-autoscaler status", len(p.f.ConfigMaps), "Karpenter NodePools", p.count("NodePool.karpenter.sh"), "Karpenter NodeClaims", p.count("NodeClaim.karpenter.sh"), "ProvisioningRequests", p.count("ProvisioningRequest.autoscaling.x-k8s.io")))
+	p.say("- Autoscalers: %s", p.some("cluster-autoscaler status", len(p.f.AutoscalerStatus()), "Karpenter NodePools", p.count("NodePool.karpenter.sh"), "Karpenter NodeClaims", p.count("NodeClaim.karpenter.sh"), "ProvisioningRequests", p.count("ProvisioningRequest.autoscaling.x-k8s.io")))
 	p.say("- Queues: %s", p.some("Berth queues", p.count("BerthQueue.berth.dev"), "Kueue ClusterQueues", p.count("ClusterQueue.kueue.x-k8s.io"), "Kueue Workloads", p.count("Workload.kueue.x-k8s.io"), "KAI queues", p.count("Queue.scheduling.run.ai"), "Volcano queues", p.count("Queue.scheduling.volcano.sh"), "PodGroups", len(p.f.PodGroups)))
 	p.say("- Schedulers that pods name: %s", counted(p.f.Pods, func(p *corev1.Pod) string { return p.Spec.SchedulerName }))
 }

@@ -19,21 +19,19 @@ import (
 func AutoscalerGroups(f *facts.Facts) []*clusterautoscaler.Group { return autoscaling(f).groups }
 
 func readAutoscaler(f *facts.Facts) []*clusterautoscaler.Group {
-	for _, m := range f.ConfigMaps {
-		if m.Name != clusterautoscaler.StatusName {
-			continue
-		}
-		groups := clusterautoscaler.ParseStatus(m.Data["status"])
-		for _, g := range groups {
-			for _, n := range f.Nodes {
-				if owns(g, n) {
-					g.Nodes = append(g.Nodes, n)
-				}
+	status := f.AutoscalerStatus()
+	if len(status) == 0 {
+		return nil
+	}
+	groups := clusterautoscaler.ParseStatus(status[0].Data["status"])
+	for _, g := range groups {
+		for _, n := range f.Nodes {
+			if owns(g, n) {
+				g.Nodes = append(g.Nodes, n)
 			}
 		}
-		return groups
 	}
-	return nil
+	return groups
 }
 
 // owns says whether the node is of the group, by its name or by the pool that its labels name: groups are known by
