@@ -165,6 +165,7 @@ func speak(w *submit.World, name string) error {
 	}
 	w.Facts.Speaks = append(w.Facts.Speaks, name)
 	w.Model.Dialects, w.Model.For = append(w.Model.Dialects, name), append(w.Model.For, names...)
+	w.Facts.Answers = w.Model.For
 	for _, n := range names {
 		w.Facts.Leases = append(w.Facts.Leases, leaseOf(n, w.Facts.At))
 	}

@@ -40,8 +40,8 @@ ETA is "by 14:05" where a start is promised, which nothing that starts later may
 is likely, "blocked" where none is expected before its queue opens or the workload ahead of it can start,
 and "-" where nobody can tell. -o wide says at the earliest when, and because of what.
 
-A workload is called by what made it (job/first), by itself (gang/first, podgroup/first) or by one of
-its pods. With a name the exit code is 1 while it waits.`,
+A workload is called by what made it (job/first), by itself (gang/first, podgroup/first,
+compositepodgroup/first) or by one of its pods. With a name the exit code is 1 while it waits.`,
 		Example: `  berth jobs                  # of the current namespace
   berth jobs -A --waiting
   berth jobs job/second -n team-a

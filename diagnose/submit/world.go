@@ -75,7 +75,7 @@ func nameOf(o facts.Object) string {
 
 // keep are the facts with those objects that are to stay, in lists of their own.
 func keep(f *facts.Facts, stays func(facts.Object) bool) *facts.Facts {
-	out := &facts.Facts{At: f.At, Kubernetes: f.Kubernetes, Logs: f.Logs, Unseen: f.Unseen, Speaks: f.Speaks, Matches: f.Matches, NewAllocator: f.NewAllocator}
+	out := &facts.Facts{At: f.At, Kubernetes: f.Kubernetes, Logs: f.Logs, Unseen: f.Unseen, Speaks: f.Speaks, Answers: f.Answers, Matches: f.Matches, NewAllocator: f.NewAllocator}
 	out.Foreign = make(map[string][]*unstructured.Unstructured)
 	for _, k := range facts.Kinds {
 		for _, o := range k.List(&f.Objects) {

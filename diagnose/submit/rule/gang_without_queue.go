@@ -27,6 +27,9 @@ func findGangWithoutQueue(c *Case) (out []Finding) {
 		if value, _ := c.Inherited(pod, v1alpha1.KeyQueue); value != "" {
 			return
 		}
+		if t := c.Spoken(pod); t != nil && t.Keys[v1alpha1.KeyQueue] != "" { // the queue of another scheduler's object
+			return
+		}
 		if g := c.PodGroup(pod); g != nil && (g.Annotations[v1alpha1.KeyQueue] != "" || g.Labels[v1alpha1.KeyQueue] != "") {
 			return
 		}

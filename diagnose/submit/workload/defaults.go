@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/berth-dev/berth/diagnose/facts"
@@ -212,28 +214,32 @@ func priority(p *corev1.Pod, f *facts.Facts) {
 	if p.Spec.Priority != nil {
 		return
 	}
-	value := int32(0)
-	policy := corev1.PreemptLowerPriority
-	switch p.Spec.PriorityClassName {
-	case "system-node-critical":
-		value = 2000001000
-	case "system-cluster-critical":
-		value = 2000000000
-	default:
-		if f == nil {
-			break
-		}
-		if c := classOf(p.Spec.PriorityClassName, f.PriorityClasses); c != nil {
-			value = c.Value
-			if c.PreemptionPolicy != nil {
-				policy = *c.PreemptionPolicy
-			}
-		}
-	}
+	value, policy := priorityOf(p.Spec.PriorityClassName, f)
 	p.Spec.Priority = &value
 	if p.Spec.PreemptionPolicy == nil {
 		p.Spec.PreemptionPolicy = &policy
 	}
+}
+
+// priorityOf is what the class of the name gives its objects; "": the class that is everybody's default.
+func priorityOf(class string, f *facts.Facts) (int32, corev1.PreemptionPolicy) {
+	switch class {
+	case "system-node-critical":
+		return 2000001000, corev1.PreemptLowerPriority
+	case "system-cluster-critical":
+		return 2000000000, corev1.PreemptLowerPriority
+	}
+	if f == nil {
+		return 0, corev1.PreemptLowerPriority
+	}
+	c := classOf(class, f.PriorityClasses)
+	switch {
+	case c == nil:
+		return 0, corev1.PreemptLowerPriority
+	case c.PreemptionPolicy == nil:
+		return c.Value, corev1.PreemptLowerPriority
+	}
+	return c.Value, *c.PreemptionPolicy
 }
 
 // classOf is the class of the name or, where none is named, the lowest of those that are everybody's default; nil: none.
@@ -272,10 +278,28 @@ func TolerateDevices(p *corev1.Pod) {
 	}
 }
 
-// FillClass gives a volume claim that names no class the one that is everybody's default, as admission does.
+// FillClass does to the object what admission does by classes: a volume claim that names no class gets the one that is everybody's
+// default, a PodGroup or a CompositePodGroup the priority of its PriorityClass.
 func FillClass(o facts.Object, f *facts.Facts) {
-	claim, ok := o.(*corev1.PersistentVolumeClaim)
-	if !ok || claim.Spec.StorageClassName != nil || claim.Annotations[corev1.BetaStorageClassAnnotation] != "" || claim.Spec.VolumeName != "" {
+	switch o := o.(type) {
+	case *corev1.PersistentVolumeClaim:
+		storageClass(o, f)
+	case *schedulingv1beta1.PodGroup:
+		groupPriority(&o.Spec.Priority, o.Spec.PriorityClassName, f)
+	case *schedulingv1alpha3.CompositePodGroup:
+		groupPriority(&o.Spec.Priority, o.Spec.PriorityClassName, f)
+	}
+}
+
+func groupPriority(priority **int32, class string, f *facts.Facts) {
+	if *priority == nil {
+		value, _ := priorityOf(class, f)
+		*priority = &value
+	}
+}
+
+func storageClass(claim *corev1.PersistentVolumeClaim, f *facts.Facts) {
+	if claim.Spec.StorageClassName != nil || claim.Annotations[corev1.BetaStorageClassAnnotation] != "" || claim.Spec.VolumeName != "" {
 		return
 	}
 	for _, class := range f.StorageClasses {

@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -55,5 +57,23 @@ func TestAdmission(t *testing.T) {
 	before := p.DeepCopy()
 	if Fill(p, f); cmp.Diff(before, p) != "" {
 		t.Errorf("admitted again, it is another: %s", cmp.Diff(before, p))
+	}
+}
+
+// Groups have the priority of their class, as pods do.
+func TestPriorityOfGroups(t *testing.T) {
+	f := &facts.Facts{}
+	f.PriorityClasses = []*schedulingv1.PriorityClass{
+		{ObjectMeta: metav1.ObjectMeta{Name: "usual"}, Value: 5, GlobalDefault: true},
+		{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 100},
+	}
+	for class, want := range map[string]int32{"": 5, "high": 100, "system-node-critical": 2000001000} {
+		g, c := &schedulingv1beta1.PodGroup{}, &schedulingv1alpha3.CompositePodGroup{}
+		g.Spec.PriorityClassName, c.Spec.PriorityClassName = class, class
+		FillClass(g, f)
+		FillClass(c, f)
+		if diff := cmp.Diff([]*int32{&want, &want}, []*int32{g.Spec.Priority, c.Spec.Priority}); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", class, diff)
+		}
 	}
 }

@@ -24,8 +24,13 @@ var expanders = map[schema.GroupKind]func(*maker, *Workload, *unstructured.Unstr
 	{Group: "nvidia.com", Kind: "DynamoGraphDeployment"}:               (*maker).dynamoGraph,
 	{Group: "sparkoperator.k8s.io", Kind: "SparkConnect"}:              (*maker).sparkApplication,
 	{Group: "serving.kserve.io", Kind: "InferenceService"}:             (*maker).inferenceService,
+	{Group: "leaderworkerset.x-k8s.io", Kind: "LeaderWorkerSet"}:       (*maker).leaderWorkerSet,
+	{Group: "ray.io", Kind: "RayCluster"}:                              (*maker).rayCluster,
+	{Group: "ray.io", Kind: "RayJob"}:                                  (*maker).rayJob,
+	{Group: "ray.io", Kind: "RayService"}:                              (*maker).rayService,
 	{Group: "argoproj.io", Kind: "Workflow"}:                           nothing, // its pods are made one after the other, from what those before them say
 	{Group: "argoproj.io", Kind: "CronWorkflow"}:                       nothing,
+	{Group: "trainer.kubeflow.org", Kind: "TrainJob"}:                  nothing, // what it has of templates changes those of its runtime
 	{Group: "trainer.kubeflow.org", Kind: "TrainingRuntime"}:           nothing,
 	{Group: "trainer.kubeflow.org", Kind: "ClusterTrainingRuntime"}:    nothing,
 	{Group: "flow.volcano.sh", Kind: "JobTemplate"}:                    nothing,

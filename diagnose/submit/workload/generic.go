@@ -53,6 +53,8 @@ func (m *maker) jobSet(w *Workload, u *unstructured.Unstructured) error {
 				j.Spec.Template.Labels = make(map[string]string)
 			}
 			j.Spec.Template.Labels[crewLabels["jobset.x-k8s.io"]] = u.GetName()
+			j.Spec.Template.Labels["jobset.sigs.k8s.io/replicatedjob-name"] = of.Name
+			keepApart(j, u)
 			w.add(m.job(fmt.Sprintf("%s-%d", of.Name, k), j, u, path))
 		}
 	}
@@ -94,27 +96,50 @@ func (m *maker) generic(w *Workload, u *unstructured.Unstructured) error {
 	for _, f := range s.found {
 		var t corev1.PodTemplateSpec
 		if err := decode(f.template, &t); err != nil {
-			return fmt.Errorf("%s: %w", strings.ReplaceAll(strings.TrimPrefix(f.path, "/"), "/", "."), err)
+			return fmt.Errorf("%s: %w", dotted(f.path), err)
 		}
 		if t.Labels == nil {
 			t.Labels = make(map[string]string)
 		}
 		t.Labels[cmp.Or(crewLabels[u.GroupVersionKind().Group], crewLabels["kubeflow.org"])] = u.GetName()
-		n := f.count
-		if suspended(u) {
-			n = 0
+		name := f.name
+		if len(s.found) == 1 {
+			name = ""
 		}
-		called := u.GetName()
-		if len(s.found) > 1 {
-			called += "-" + strings.ToLower(f.name)
+		if key := kubeflowRoles[u.GetKind()]; key != "" && u.GroupVersionKind().Group == "kubeflow.org" {
+			t.Labels[key] = strings.ToLower(f.name)
 		}
-		p := m.replicaSet(f.name, u, called, f.path, &t, n)
-		p.Bare = f.bare
-		p.Maker.SetLabels(u.GetLabels()) // it stands for the object, whose keys count for its pods
-		p.Maker.SetAnnotations(u.GetAnnotations())
+		p := m.standIn(u, name, f.path, &t, f.count)
+		p.Name, p.Bare = f.name, f.bare
 		w.add(p)
 	}
 	return nil
+}
+
+// kubeflowRoles are the labels by which the scheduler knows the role of pods of Kubeflow's jobs, by kind (kube/dialect/controllers).
+var kubeflowRoles = map[string]string{
+	"MPIJob": "training.kubeflow.org/job-role", "PyTorchJob": "training.kubeflow.org/replica-type", "TFJob": "training.kubeflow.org/replica-type",
+	"XGBoostJob": "training.kubeflow.org/replica-type", "PaddleJob": "training.kubeflow.org/replica-type", "JAXJob": "training.kubeflow.org/replica-type",
+}
+
+// standIn is pods of a part of an object, under a maker that stands for the object: its keys count for them. A suspended object has none.
+func (m *maker) standIn(u *unstructured.Unstructured, name, path string, t *corev1.PodTemplateSpec, n int) Part {
+	if suspended(u) {
+		n = 0
+	}
+	called := u.GetName()
+	if name != "" {
+		called += "-" + strings.ToLower(name)
+	}
+	p := m.replicaSet(name, u, called, path, t, n)
+	p.Maker.SetLabels(u.GetLabels())
+	p.Maker.SetAnnotations(u.GetAnnotations())
+	return p
+}
+
+// dotted words a JSON pointer as people name fields.
+func dotted(path string) string {
+	return strings.ReplaceAll(strings.TrimPrefix(path, "/"), "/", ".")
 }
 
 // search collects pod templates.
@@ -140,7 +165,7 @@ func (s *search) in(at any, path string, count int) {
 		for _, key := range slices.Sorted(maps.Keys(at)) {
 			below := path + "/" + escape(key)
 			if t, bare, ok := podTemplate(key, at[key]); ok {
-				s.found = append(s.found, foundTemplate{name: s.nameOf(at, key, path), path: below, template: t, bare: bare, count: times(count, own(at, key))})
+				s.found = append(s.found, foundTemplate{name: s.nameOf(at, key, path), path: below, template: t, bare: bare, count: times(count, own(at))})
 				continue
 			}
 			s.in(at[key], below, n)
@@ -185,21 +210,12 @@ func around(at map[string]any) int {
 }
 
 // own is how many pods an object wants of its template: of the group sizes that projects have, whichever is there.
-func own(at map[string]any, key string) int {
+func own(at map[string]any) int {
 	if n, ok := number(at["parallelism"]); ok {
 		if c, ok := number(at["completions"]); ok {
 			return min(n, c)
 		}
 		return n
-	}
-	if size, ok := number(at["size"]); ok && at["workerTemplate"] != nil { // LeaderWorkerSet: the leader counts
-		switch {
-		case key == "leaderTemplate":
-			return 1
-		case at["leaderTemplate"] != nil:
-			return max(0, size-1)
-		}
-		return size
 	}
 	return around(at)
 }

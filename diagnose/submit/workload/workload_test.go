@@ -33,9 +33,33 @@ func TestOf(t *testing.T) {
 		{"pytorch job", `{apiVersion: kubeflow.org/v1, kind: PyTorchJob, metadata: {name: t}, spec: {pytorchReplicaSpecs: {Master: {replicas: 1, template: ` + pod + `}, Worker: {replicas: 2, template: ` + pod + `}}}}`,
 			"t-master at /spec/pytorchReplicaSpecs/Master/template: t-master-0\nt-worker at /spec/pytorchReplicaSpecs/Worker/template: t-worker-0 t-worker-1"},
 		{"leader worker set", `{apiVersion: leaderworkerset.x-k8s.io/v1, kind: LeaderWorkerSet, metadata: {name: l}, spec: {replicas: 2, leaderWorkerTemplate: {size: 3, leaderTemplate: ` + pod + `, workerTemplate: ` + pod + `}}}`,
-			"l-leader at /spec/leaderWorkerTemplate/leaderTemplate: l-leader-0 l-leader-1\nl-worker at /spec/leaderWorkerTemplate/workerTemplate: l-worker-0 l-worker-1 l-worker-2 l-worker-3"},
+			"l-leader-0 at /spec/leaderWorkerTemplate/leaderTemplate: l-leader-0-0\nl-worker-0 at /spec/leaderWorkerTemplate/workerTemplate: l-worker-0-0 l-worker-0-1\n" +
+				"l-leader-1 at /spec/leaderWorkerTemplate/leaderTemplate: l-leader-1-0\nl-worker-1 at /spec/leaderWorkerTemplate/workerTemplate: l-worker-1-0 l-worker-1-1"},
+		{"leader worker set of one template", `{apiVersion: leaderworkerset.x-k8s.io/v1, kind: LeaderWorkerSet, metadata: {name: l}, spec: {leaderWorkerTemplate: {size: 3, workerTemplate: ` + pod + `}}}`,
+			"l-leader-0 at /spec/leaderWorkerTemplate/workerTemplate: l-leader-0-0\nl-worker-0 at /spec/leaderWorkerTemplate/workerTemplate: l-worker-0-0 l-worker-0-1"},
+		{"leader worker set of none", `{apiVersion: leaderworkerset.x-k8s.io/v1, kind: LeaderWorkerSet, metadata: {name: l}, spec: {replicas: 0, leaderWorkerTemplate: {size: 3, workerTemplate: ` + pod + `}}}`,
+			"idle: it asks for no pods"},
 		{"ray cluster", `{apiVersion: ray.io/v1, kind: RayCluster, metadata: {name: r}, spec: {headGroupSpec: {template: ` + pod + `}, workerGroupSpecs: [{groupName: gpus, replicas: 2, template: ` + pod + `}]}}`,
 			"r-headgroupspec at /spec/headGroupSpec/template: r-headgroupspec-0\nr-gpus at /spec/workerGroupSpecs/0/template: r-gpus-0 r-gpus-1"},
+		{"ray cluster of many hosts, with groups out of bounds", `{apiVersion: ray.io/v1, kind: RayCluster, metadata: {name: r}, spec: {headGroupSpec: {template: ` + pod + `}, workerGroupSpecs: [
+			{groupName: slices, replicas: 2, numOfHosts: 2, template: ` + pod + `}, {groupName: few, replicas: 0, minReplicas: 1, template: ` + pod + `}, {groupName: idle, replicas: 2, suspend: true, template: ` + pod + `}]}}`,
+			"r-headgroupspec at /spec/headGroupSpec/template: r-headgroupspec-0\nr-slices at /spec/workerGroupSpecs/0/template: r-slices-0 r-slices-1 r-slices-2 r-slices-3\n" +
+				"r-few at /spec/workerGroupSpecs/1/template: r-few-0\nr-idle at /spec/workerGroupSpecs/2/template: "},
+		{"ray cluster without a head", `{apiVersion: ray.io/v1, kind: RayCluster, metadata: {name: r}, spec: {workerGroupSpecs: [{groupName: gpus, template: ` + pod + `}]}}`,
+			"spec.headGroupSpec.template has no containers"},
+		{"ray cluster of another form", `{apiVersion: ray.io/v1, kind: RayCluster, metadata: {name: r}, spec: {headGroupSpec: {template: {spec: {containers: all}}}}}`,
+			"spec: headGroupSpec.template.spec.containers is string, and not as the kind has it ([]v1.Container)"},
+		{"ray job", `{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: r}, spec: {rayClusterSpec: {headGroupSpec: {template: ` + pod + `}}}}`,
+			"r-headgroupspec at /spec/rayClusterSpec/headGroupSpec/template: r-headgroupspec-0\nr-submitter at /spec: r-submitter-0"},
+		{"ray job over HTTP", `{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: r}, spec: {submissionMode: HTTPMode, rayClusterSpec: {headGroupSpec: {template: ` + pod + `}}}}`,
+			"r-headgroupspec at /spec/rayClusterSpec/headGroupSpec/template: r-headgroupspec-0"},
+		{"ray job for a cluster that is there", `{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: r}, spec: {clusterSelector: {ray.io/cluster: c}, submitterPodTemplate: ` + pod + `}}`,
+			"r-submitter at /spec/submitterPodTemplate: r-submitter-0"},
+		{"suspended ray job", `{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: r}, spec: {suspend: true, rayClusterSpec: {headGroupSpec: {template: ` + pod + `}}}}`,
+			"idle: spec.suspend is true: it has no pods until that changes"},
+		{"ray service", `{apiVersion: ray.io/v1, kind: RayService, metadata: {name: r}, spec: {rayClusterConfig: {headGroupSpec: {template: ` + pod + `}}}}`,
+			"r-headgroupspec at /spec/rayClusterConfig/headGroupSpec/template: r-headgroupspec-0"},
+		{"train job that changes its runtime's templates", `{apiVersion: trainer.kubeflow.org/v1alpha1, kind: TrainJob, metadata: {name: t}, spec: {runtimeRef: {name: r}, runtimePatches: [{trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: node, template: {spec: {template: {spec: {containers: [{name: node}]}}}}}]}}}}]}}`, "none"},
 		{"unknown kind", `{apiVersion: example.com/v1, kind: Training, metadata: {name: x}, spec: {anything: [{inside: {replicas: 2, podTemplate: ` + pod + `}}]}}`, "x at /spec/anything/0/inside/podTemplate: x-0 x-1"},
 		{"no pods", `{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {template: x}}`, "none"},
 		{"a billion", `{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {parallelism: 1000000000, template: ` + pod + `}}`, "j at /spec/template: 5000 of 1000000000"},
@@ -88,6 +112,8 @@ func words(w *Workload, err error) string {
 func FuzzOf(f *testing.F) {
 	f.Add([]byte(`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"j"},"spec":{"parallelism":3,"template":{"spec":{"containers":[{}]}}}}`))
 	f.Add([]byte(`{"apiVersion":"x/v1","kind":"T","spec":{"replicas":-1,"template":{"spec":{"containers":[1]}}}}`))
+	f.Add([]byte(`{"apiVersion":"ray.io/v1","kind":"RayJob","metadata":{"name":"r"},"spec":{"rayClusterSpec":{"enableInTreeAutoscaling":true,"headGroupSpec":{"template":{"spec":{"containers":[{}]}}},"workerGroupSpecs":[{"groupName":"g","replicas":9999999,"numOfHosts":4,"template":{"spec":{"containers":[{}]}}}]}}}`))
+	f.Add([]byte(`{"apiVersion":"leaderworkerset.x-k8s.io/v1","kind":"LeaderWorkerSet","metadata":{"name":"l","annotations":{"leaderworkerset.sigs.k8s.io/exclusive-topology":"rack"}},"spec":{"replicas":2147483647,"leaderWorkerTemplate":{"size":2147483647,"workerTemplate":{"spec":{"containers":[{}]}}}}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		docs, err := manifest.Parse("x", data)
 		if err != nil {
