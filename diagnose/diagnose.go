@@ -27,6 +27,7 @@ type Diagnoser struct {
 	alike  int // most pods to come of one maker, in no gang, that the engine is asked about
 	late   func() bool
 	brief  bool
+	asks   bool // why there is no place is asked of edited facts too
 }
 
 // New makes a Diagnoser. The model is empty and belongs to it from now on; nil does without the engine. Where the
@@ -163,7 +164,7 @@ func (d *Diagnoser) judge(f *facts.Facts, target facts.Ref, top facts.Object) *j
 	defer s.leave()
 	j := &judgement{cases: casesOf(f, target, top)}
 	for _, c := range j.cases {
-		c.Fit, c.Checks = s.fit(c), d.checks
+		c.Fit, c.Checks, c.Unexplained = s.fit(c), d.checks, f.Hypothetical() && !d.asks
 	}
 	if len(s.waiting) > 1 && d.alike > 1 && j.eachFits() {
 		j.starts, j.left = s.together(f.At)

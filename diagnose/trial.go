@@ -286,8 +286,7 @@ func (t *trial) first() *check.Finding {
 	return nil
 }
 
-// fixes tries the edits of what binds: each alone, then, where none of a side helps alone, one of each finding
-// together.
+// fixes tries the edits of what binds: each alone, then, where none helps alone, several together.
 func (t *trial) fixes() []Fix {
 	if f := t.first(); f != nil && t.binds[f] && f.Check.Cause == controllerReports && f.Stage == check.Admit && len(f.Edits) == 0 {
 		return nil // whoever reports it says yes or no: no trial can
@@ -307,11 +306,7 @@ func (t *trial) fixes() []Fix {
 		}
 		if t.mends[f] {
 			mends = append(mends, f)
-			own := t.allowed(f.Edits)
-			if !t.binds[f] && t.first().Layer == check.L2 { // to get more machines is no way to mend those that are there
-				own = slices.DeleteFunc(own, func(e edit.Edit) bool { return e.Command == "" && len(e.Ops) == 0 })
-			}
-			edits = append(edits, own...)
+			edits = append(edits, t.proposed(f)...)
 			edits = append(edits, t.allowed(slices.Concat(t.reverts(f, t.before), t.peers(f)))...)
 		}
 	}
@@ -333,10 +328,17 @@ func (t *trial) fixes() []Fix {
 	if f := t.first(); f != nil && t.binds[f] && f.Check.Cause == why.BehindTheHead && len(binding) == 1 {
 		out = append(out, t.headStarts()...)
 	}
-	for _, set := range [][]*check.Finding{binding, mends} { // what stands for a cause may do more than its edit
-		if len(out) == 0 && len(set) > 1 {
-			out = t.joint(set)
-		}
+	if len(out) == 0 {
+		out = t.combined(binding, mends)
+	}
+	return out
+}
+
+// proposed are the finding's own edits that may be proposed.
+func (t *trial) proposed(f *check.Finding) []edit.Edit {
+	out := t.allowed(f.Edits)
+	if first := t.first(); !t.binds[f] && first != nil && first.Layer == check.L2 { // to get more machines is no way to mend those that are there
+		out = slices.DeleteFunc(out, func(e edit.Edit) bool { return e.Command == "" && len(e.Ops) == 0 })
 	}
 	return out
 }
@@ -353,26 +355,6 @@ func (t *trial) allowed(edits []edit.Edit) []edit.Edit {
 	return out
 }
 
-// joint tries one edit of every finding that binds, all together: all of one side, else whichever is first.
-func (t *trial) joint(binding []*check.Finding) []Fix {
-	for _, side := range []edit.Side{edit.Workload, edit.Cluster, ""} {
-		var set []edit.Edit
-		for _, f := range binding {
-			may := t.allowed(f.Edits)
-			if i := slices.IndexFunc(may, func(e edit.Edit) bool { return side == "" || e.Side == side }); i >= 0 {
-				set = append(set, may[i])
-			}
-		}
-		if len(set) < len(binding) {
-			continue
-		}
-		if j := t.with(set...); j != nil && j.free() {
-			return []Fix{t.fix(j, set...)}
-		}
-	}
-	return nil
-}
-
 // fix words an edit that was tried.
 func (t *trial) fix(j *judgement, edits ...edit.Edit) Fix {
 	out := Fix{Side: edits[0].Side, Verified: true}
@@ -385,7 +367,9 @@ func (t *trial) fix(j *judgement, edits ...edit.Edit) Fix {
 	for _, e := range edits {
 		texts = append(texts, e.Text)
 		if len(e.Ops) > 0 && e.Command == "" {
-			at := slices.IndexFunc(patches, func(p patching) bool { return p.on == e.On })
+			at := slices.IndexFunc(patches, func(p patching) bool {
+				return p.on == e.On || p.on != nil && e.On != nil && facts.RefTo(p.on) == facts.RefTo(e.On)
+			})
 			if at < 0 {
 				at, patches = len(patches), append(patches, patching{on: e.On})
 			}

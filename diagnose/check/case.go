@@ -23,6 +23,9 @@ type Case struct {
 	All    []*corev1.Pod // of the target, that exist
 	Checks []*Check      // all that are run, for a check that speaks only where no other does
 
+	// Unexplained says that only whether the pod has a place is asked, and not why it has none.
+	Unexplained bool
+
 	// Fit is what the engine says of the pod; nil where nodes or the pods on them may not be read, and for pods that have
 	// a node already or have ended.
 	Fit *Fit

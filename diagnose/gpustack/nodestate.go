@@ -98,6 +98,9 @@ func PressureTaint(key string) bool {
 	return key == corev1.TaintNodeDiskPressure || key == corev1.TaintNodeMemoryPressure || key == corev1.TaintNodePIDPressure
 }
 
+// startupWords end the keys of taints of what is still being done to a node, by whoever does it.
+var startupWords = regexp.MustCompile(`(?i)([/._-]|^)(not-?ready|uninitiali[sz]ed|initiali[sz]ing|pending|installing|bootstrapping|provisioning|validating|burn-?in|warm-?up)$`)
+
 // knownStartupTaint goes by names that are known, or that say it themselves.
 func knownStartupTaint(key string) bool {
 	switch key {
@@ -109,7 +112,7 @@ func knownStartupTaint(key string) bool {
 			return true
 		}
 	}
-	return !UnreadyTaint(key) && (strings.HasSuffix(key, "not-ready") || strings.HasSuffix(key, "NotReady"))
+	return !UnreadyTaint(key) && startupWords.MatchString(key)
 }
 
 // StartupTaint reports whether the taint is one that nodes have until they are set up.
@@ -130,12 +133,14 @@ func declaredStartupTaints(f *facts.Facts) (keys []string) {
 	return slices.DeleteFunc(keys, func(key string) bool { return key == "" })
 }
 
-var quarantineWords = regexp.MustCompile(`(?i)quarantin|nvsentinel|unhealthy|(^|[^a-z])(xid|repair|broken|faulty?|degraded|suspect|maint|maintenance|health|failed|failure|sick)([^a-z]|$)`)
+var quarantineWords = regexp.MustCompile(`(?i)quarantin|nvsentinel|unhealthy|(^|[^a-z])(xid|repair|broken|faulty?|degraded|suspect|maint|maintenance|health|failed|failure|sick|remediat(ion|e|ing|or)|problem|deadlock|corrupt|unschedulable|reboot|rebooting|drain|draining|upgrade|upgrading)([^a-z]|$)`)
 
 // QuarantineTaint goes by words: every health system has its own names.
-func QuarantineTaint(key string) bool { return quarantineWords.MatchString(key) }
+func QuarantineTaint(key string) bool {
+	return key != corev1.TaintNodeUnschedulable && quarantineWords.MatchString(key)
+}
 
-var maintenanceWords = regexp.MustCompile(`(?i)maintenance|maint([^a-z]|$)`)
+var maintenanceWords = regexp.MustCompile(`(?i)maintenance|(^|[^a-z])(maint|reboot|rebooting|drain|draining|upgrade|upgrading)([^a-z]|$)`)
 
 // Maintained says whether the node is closed for work on it that somebody has planned: nothing says that it is unwell.
 func Maintained(n *corev1.Node) bool {

@@ -80,7 +80,7 @@ func TestStateTaints(t *testing.T) {
 	for key, want := range map[string]bool{
 		"node.kubernetes.io/not-ready": true, "node.kubernetes.io/unschedulable": true, "node.kubernetes.io/disk-pressure": true,
 		"karpenter.sh/disrupted": true, "ToBeDeletedByClusterAutoscaler": true, "readiness.k8s.io/gpu": true,
-		"node.cilium.io/agent-not-ready": true, "ebs.csi.aws.com/agent-not-ready": true, "startup-taint.cluster-autoscaler.kubernetes.io/x": true,
+		"node.cilium.io/agent-not-ready": true, "burn-in.example.com/pending": true, "medik8s.io/remediation": true, "node.cattle.io/upgrade": true, "node-problem-detector/kernel-deadlock": true, "example.com/independent": false, "example.com/drainage": false, "ebs.csi.aws.com/agent-not-ready": true, "startup-taint.cluster-autoscaler.kubernetes.io/x": true,
 		"example.com/quarantine": true, "node.cloudprovider.kubernetes.io/uninitialized": true, "example.com/maintenance": true,
 		"nvidia.com/gpu": false, "team": false, "dedicated": false, "example.com/default-pool": false, "node-role.kubernetes.io/control-plane": false,
 	} {

@@ -50,7 +50,7 @@ func deviceNotAdvertised(c *check.Case) []check.Finding {
 		}
 		known := slices.ContainsFunc(f.Nodes, func(n check.NodeFit) bool { return place.Matters(c, &n) })
 		grows := supply.AutoscalerSaid(c).Refused("in backoff after failed scale-up", "max node group size reached", "max total nodes in cluster reached", "not ready for scale-up") > 0
-		if known || grows || supply.Autoscaled(c) || len(c.ConfigMaps) > 0 {
+		if known || grows || supply.Autoscaled(c) || len(c.AutoscalerStatus()) > 0 {
 			found.Probe = edit.Nothing("a node with the device may come") // why it does not is for others to say
 		}
 		out = append(out, found)

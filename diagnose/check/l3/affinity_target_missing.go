@@ -3,8 +3,10 @@ package l3
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
@@ -46,7 +48,35 @@ func affinityTargetMissing(c *check.Case) []check.Finding {
 		found.Advice = fmt.Sprintf("Find out why pod %s waits: berth why pod/%s -n %s.", waiting[0].Name, waiting[0].Name, waiting[0].Namespace)
 	}
 	found.Edits = relaxNear(c)
+	if p := targetElsewhere(c); p != nil && len(waiting) == 0 {
+		found.Message += fmt.Sprintf("; pod %s of namespace %s has these labels, and the affinity does not look there", p.Name, p.Namespace)
+		found.Evidence = append(found.Evidence, facts.Evidence{Object: facts.RefTo(p).In(), Field: "spec.nodeName", Value: p.Spec.NodeName})
+		found.Edits = append([]edit.Edit{lookIn(c, p.Namespace)}, found.Edits...)
+	}
 	return []check.Finding{found}
+}
+
+// targetElsewhere is a pod with a node that it would have to be near, if the namespace were one of those that its affinity names.
+func targetElsewhere(c *check.Case) *corev1.Pod {
+	anywhere := c.Pod.DeepCopy()
+	for i := range anywhere.Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+		anywhere.Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[i].NamespaceSelector = &metav1.LabelSelector{}
+	}
+	for _, p := range c.Pods {
+		if p.Spec.NodeName != "" && !facts.Ended(p) && ties(c, anywhere, p) {
+			return p
+		}
+	}
+	return nil
+}
+
+// lookIn has all terms look in the namespace too.
+func lookIn(c *check.Case, namespace string) edit.Edit {
+	e := edit.Edit{Side: edit.Workload, Cost: edit.CostWord, Text: fmt.Sprintf("have the pod affinity look in namespace %s", namespace)}
+	for i, t := range place.Near(c.Pod) {
+		e.Ops = append(e.Ops, edit.Op{Op: "add", Path: edit.Pointer("spec", "affinity", "podAffinity", "requiredDuringSchedulingIgnoredDuringExecution", strconv.Itoa(i), "namespaces"), Value: append(slices.Clone(t.Namespaces), namespace)})
+	}
+	return e
 }
 
 // targetsWaiting are pods without a node that it would have to be near.

@@ -2,6 +2,7 @@ package l3
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,10 +46,35 @@ func undeclared(c *check.Case, f *check.Fit) (check.Finding, bool) {
 				found.Evidence = append(found.Evidence, facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: field, Value: "set"})
 			}
 		}
+		found.Edits = append(found.Edits, declaring(f)...)
 		found.Evidence = append(found.Evidence, facts.Evidence{Object: facts.RefTo(f.Nodes[0].Node).In(), Field: "status.declaredFeatures", Value: declaredWords(f.Nodes[0].Node)})
 		return found, true
 	}
 	return check.Finding{}, false
+}
+
+// declaring has the nodes that lack nothing but one feature declare it. That is what the pod asks for, as it is written.
+func declaring(f *check.Fit) (out []edit.Edit) {
+	lacking := make(map[string][]*check.NodeFit)
+	for i := range f.Nodes {
+		n := &f.Nodes[i]
+		if len(n.Removed) != 1 || len(n.ExcludedBy) > 0 || n.Empty == 0 || n.Removed[0].Kind != why.BySelector {
+			continue
+		}
+		if feature := featureOf(n.Removed[0]); feature != "" {
+			lacking[feature] = append(lacking[feature], n)
+		}
+	}
+	for _, feature := range slices.Sorted(maps.Keys(lacking)) {
+		nodes := lacking[feature]
+		out = append(out, edit.Edit{
+			Side: edit.Cluster, Cost: edit.CostSmall, Text: fmt.Sprintf("have the kubelet of %s declare feature %s", place.NamesOf(nodes), feature),
+			Assumes: "its version and its container runtime have the feature", Set: place.Mended(nodes, func(n *corev1.Node) {
+				n.Status.DeclaredFeatures = slices.Sorted(slices.Values(append(n.Status.DeclaredFeatures, feature)))
+			}),
+		})
+	}
+	return out
 }
 
 // undeclaredAsSaid goes by the scheduler's words, where a newer one knows of a feature that is not known here.

@@ -37,5 +37,5 @@ func elseWrong(c *check.Case, r *life.Refusal) bool {
 			return true
 		}
 	}
-	return !wrongField.MatchString(r.Text) || !misasks(c) && !c.Edited()
+	return !wrongField.MatchString(r.Text) || !misasks(c) && len(limitedBelowRequest(c)) == 0 && !c.Edited()
 }

@@ -66,7 +66,7 @@ func largerThanAnyNode(c *check.Case) []check.Finding {
 			f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(l).In(), Field: "spec.limits", Value: fmt.Sprintf("default %s", name)})
 			f.Advice = fmt.Sprintf("State a request for %s in the pod, or lower the default of LimitRange %s.", name, l.Name)
 		}
-		if len(c.ConfigMaps) > 0 || supply.Autoscaled(c) {
+		if len(c.AutoscalerStatus()) > 0 || supply.Autoscaled(c) {
 			f.Probe = edit.Nothing("a larger node may come") // why it does not is for others to say
 		}
 		out = append(out, f)

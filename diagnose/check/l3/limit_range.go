@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -41,7 +42,7 @@ func limitRange(c *check.Case) []check.Finding {
 		}
 		return nil
 	}
-	var out []check.Finding
+	out := limitedBelowRequest(c)
 	p := place.AsCreated(c)
 	for _, l := range place.LimitRanges(c.Facts, p.Namespace) {
 		for i := range l.Spec.Limits {
@@ -84,7 +85,7 @@ func (b *bounds) crossed(at *life.Container, who string, requests, limits corev1
 			}
 			f := b.finding("max", name, most, fmt.Sprintf("allows at most %s %s per %s, and %s asks for %s", &most, name, b.Type, who, &asked))
 			f.Edits = append(b.lower(at, name, most), b.moved("max", "raise", name, most, asked))
-			b.before(&f, name, func(q resource.Quantity) bool { return q.Cmp(most) > 0 })
+			b.blame(&f, name, func(q resource.Quantity) bool { return q.Cmp(most) > 0 })
 			out = append(out, f)
 		case !limited:
 			f := b.finding("max", name, most, fmt.Sprintf("allows at most %s %s per %s, and %s sets no limit", &most, name, b.Type, who))
@@ -103,7 +104,7 @@ func (b *bounds) crossed(at *life.Container, who string, requests, limits corev1
 		case request.Cmp(least) < 0:
 			f := b.finding("min", name, least, fmt.Sprintf("wants at least %s %s per %s, and %s requests %s", &least, name, b.Type, who, &request))
 			f.Edits = append(b.lower(at, name, least), b.moved("min", "lower", name, least, request))
-			b.before(&f, name, func(q resource.Quantity) bool { return q.Cmp(least) < 0 })
+			b.blame(&f, name, func(q resource.Quantity) bool { return q.Cmp(least) < 0 })
 			out = append(out, f)
 		}
 	}
@@ -165,6 +166,42 @@ func (b *bounds) lacksClaim(s *appsv1.StatefulSet, template string) bool {
 	return false
 }
 
+// blame is whose it is to act: the LimitRange's owner's where nothing that the author writes is right, where the amount is not the
+// author's, and where the LimitRange came after the work. Else the author was told, and asks for too much.
+func (b *bounds) blame(f *check.Finding, name corev1.ResourceName, crosses func(resource.Quantity) bool) {
+	switch l := place.GivenBy(b.c, string(name)); {
+	case b.contradicted(f, name):
+	case l != nil && !b.c.Exists:
+		f.Owner = check.Scheduler
+		f.Message += fmt.Sprintf("; the pod does not say how much it wants, and LimitRange %s gives it that", l.Name)
+	default:
+		b.before(f, name, crosses)
+	}
+}
+
+// contradicted says whether another LimitRange, or this one, leaves no amount that is right.
+func (b *bounds) contradicted(f *check.Finding, name corev1.ResourceName) bool {
+	for _, l := range place.LimitRanges(b.c.Facts, b.l.Namespace) {
+		for i, other := range l.Spec.Limits {
+			if other.Type != b.Type {
+				continue
+			}
+			least, most := other.Min[name], b.Max[name]
+			if strings.Contains(f.Evidence[0].Field, ".min[") {
+				least, most = b.Min[name], other.Max[name]
+			}
+			if most.IsZero() || least.Cmp(most) <= 0 {
+				continue
+			}
+			f.Owner = check.Scheduler
+			f.Message += fmt.Sprintf("; beside LimitRange %s no amount is right, which would be at least %s and at most %s", l.Name, &least, &most)
+			f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(l).In(), Field: fmt.Sprintf("spec.limits[%d]", i), Value: fmt.Sprintf("at least %s, at most %s", &least, &most)})
+			return true
+		}
+	}
+	return false
+}
+
 // before is a pod of the namespace that runs with more, or less, than the item allows now: it was let in by another one. What has changed
 // since is the LimitRange, and whoever has it has to act.
 func (b *bounds) before(f *check.Finding, name corev1.ResourceName, crosses func(resource.Quantity) bool) {
@@ -191,7 +228,29 @@ func (b *bounds) before(f *check.Finding, name corev1.ResourceName, crosses func
 		f.Evidence = append(f.Evidence, e)
 		return
 	}
+	if since := templateSince(b.c); !b.c.Edited() && !since.IsZero() && b.l.CreationTimestamp.Sub(since) > time.Minute {
+		f.Owner = check.Scheduler
+		f.Message += fmt.Sprintf("; the LimitRange was made %s later than %s", wording.Minutes(b.l.CreationTimestamp.Sub(since)), facts.RefTo(b.c.Owner()))
+		f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(b.l).In(), Field: "metadata.creationTimestamp", Value: b.l.CreationTimestamp.UTC().Format(time.RFC3339)})
+		return
+	}
 	b.othersBefore(f, name, crosses)
+}
+
+// templateSince is since when what makes the pod has said that they are so; zero where it may have said otherwise since it was made.
+func templateSince(c *check.Case) time.Time {
+	maker := c.Owner()
+	if cron, ok := c.Controller(maker).(*batchv1.CronJob); ok {
+		maker = cron
+	}
+	switch maker.(type) {
+	case *appsv1.ReplicaSet, *batchv1.Job: // whose templates do not change
+		return maker.GetCreationTimestamp().Time
+	}
+	if maker.GetGeneration() > 1 {
+		return time.Time{}
+	}
+	return maker.GetCreationTimestamp().Time
 }
 
 // othersBefore says that other work of the namespace, which asks for as much, had pods: what is new itself shows nothing.

@@ -51,7 +51,7 @@ func noMatchingNode(c *check.Case) []check.Finding {
 	if lacking, ok := undeclared(c, f); ok {
 		return []check.Finding{lacking}
 	}
-	out := check.Finding{Fit: true, Edits: dropping(c, f)}
+	out := check.Finding{Fit: true, Edits: append(declaring(f), dropping(c, f)...)} // to have what was asked for goes before to ask for less
 	out.Message = fmt.Sprintf("of %s none will do: %s", wording.Number(len(f.Nodes), "node"), strings.Join(clauseTable(c, f), "; "))
 	if len(f.Nodes) == 0 {
 		out.Message, out.Owner = "the cluster has no nodes", check.Platform

@@ -2,7 +2,11 @@ package l4
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
@@ -62,7 +66,7 @@ func notCreated(c *check.Case, k *life.Container) (check.Finding, bool) {
 			return check.Finding{}, false // config-missing
 		}
 	}
-	what, owner := createFailure(text)
+	what, owner := createFailure(k, text)
 	layer := check.L4
 	if owner == check.Platform {
 		layer = check.L2
@@ -87,19 +91,39 @@ func complaint(text string) string {
 	return strings.TrimSuffix(line, ": unknown")
 }
 
+// What a runtime could not do is told from what the image lacks: runc, crun and gVisor name the program that they were to execute, or
+// its working directory. Whatever else is missing is the node's, although the words for it are the same ("no such file or directory").
+var (
+	ofCommand = regexp.MustCompile(`(?i)exec: "|exec:? /|exec path|executable|fork/exec|chdir|\bcwd\b`)
+	ofDevices = regexp.MustCompile(`(?i)\bcdi\b|nvml error|nvidia-container-cli|nvidia-cdi-hook|driver not loaded|gathering device information|container hook|container ?hook|prestart hook`)
+	ofRuntime = regexp.MustCompile(`(?i)failed to reserve container name|deadline exceeded|failed to create containerd task|failed to create shim|oci runtime create failed|failed to generate|cgroup|read-only file system|no space left`)
+)
+
+// mountsAt says whether the message is about a path at which the container mounts a volume: what the kubelet mounts of its own accord
+// (/etc/hosts, the log of the termination) is not among them.
+func mountsAt(k *life.Container, text string) bool {
+	return slices.ContainsFunc(k.VolumeMounts, func(m corev1.VolumeMount) bool { return strings.Contains(text, `to rootfs at "`+m.MountPath+`"`) })
+}
+
 // createFailure says in words why a container was not started, and whose it is.
-func createFailure(text string) (string, check.Owner) {
+func createFailure(k *life.Container, text string) (string, check.Owner) {
 	line := complaint(text)
 	switch {
-	case wording.Mentions(text, "executable file not found", "no such file or directory", "permission denied: unknown", "is a directory"):
+	case ofCommand.MatchString(text):
 		return "its command is not in the image: " + line, check.ML
 	case wording.Mentions(text, "runasnonroot", "run as root", "non-numeric user"):
 		return "the image runs as root and the pod forbids that: " + line, check.User
-	case wording.Mentions(text, "nvml error", "nvidia-container-cli", "driver not loaded"):
-		return "NVIDIA's container hook failed: " + line, check.Platform
 	case wording.Mentions(text, "subpath"):
 		return "a subPath cannot be mounted: " + line, check.User
-	case wording.Mentions(text, "failed to reserve container name", "deadline exceeded", "failed to create containerd task", "failed to generate container"):
+	case wording.Mentions(text, "mount a directory onto a file"), mountsAt(k, text):
+		return "a volume cannot be mounted at the path that the pod gives it: " + line, check.User
+	case wording.Mentions(text, "seccomp profile", "apparmor profile"):
+		return "the node does not have a security profile that the pod names: " + line, check.Platform
+	case ofDevices.MatchString(text):
+		return "the node cannot give it its devices: " + line, check.Platform
+	case wording.Mentions(text, "failed to sync"):
+		return "the kubelet of its node does not get what the pod refers to from the API server: " + line, check.Platform
+	case ofRuntime.MatchString(text):
 		return "the node's container runtime failed: " + line, check.Platform
 	}
 	return line, check.ML

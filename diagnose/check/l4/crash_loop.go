@@ -1,6 +1,7 @@
 package l4
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
 	"github.com/berth-dev/berth/diagnose/internal/life"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
@@ -25,9 +27,6 @@ var crashLoopCheck = check.Check{
 	Find:    crashLoop,
 }
 
-// forgottenAfter is how long a container has to run for the kubelet to forget its crashes.
-const forgottenAfter = 10 * time.Minute
-
 func crashLoop(c *check.Case) []check.Finding {
 	if c.State != facts.Starting && c.State != facts.Running && c.State != facts.Failed || c.Pod.DeletionTimestamp != nil {
 		return nil // what is deleted is told to stop
@@ -37,7 +36,21 @@ func crashLoop(c *check.Case) []check.Finding {
 			return []check.Finding{crash(c, &k, t)}
 		}
 	}
+	if all := life.FailedBefore(c); len(all) > 0 {
+		return []check.Finding{failsAgain(c, all)}
+	}
 	return nil
+}
+
+// failsAgain is about a Job's pod that runs, and whose predecessors each ran for a while and failed.
+func failsAgain(c *check.Case, before []*corev1.Pod) check.Finding {
+	last, t := before[0], life.FailedIn(before[0])
+	return check.Finding{
+		Message: fmt.Sprintf("%s of %s failed before pod %s, the last with %s after %s; this one has run for less", wording.Number(len(before), "pod"), facts.RefTo(c.Owner()), c.Pod.Name,
+			exitCode(t.ExitCode), wording.Minutes(t.FinishedAt.Sub(t.StartedAt.Time))),
+		Evidence: []facts.Evidence{{Object: facts.RefTo(last).In(), Field: "status.phase", Value: fmt.Sprintf("Failed: %s, exit code %d, at %s", t.Reason, t.ExitCode, t.FinishedAt.UTC().Format(time.RFC3339))}},
+		Advice:   fmt.Sprintf("Read the log of a pod that failed (kubectl logs %s -n %s) before the Job gives up.", last.Name, last.Namespace),
+	}
 }
 
 // crashed is how the container ended, where it fails again and again, or for good; nil: it does not.
@@ -55,7 +68,7 @@ func crashed(c *check.Case, k *life.Container) *corev1.ContainerStateTerminated 
 		return t
 	case k.Status.State.Terminated != nil && t.ExitCode != 0:
 		return t
-	case k.Status.State.Running != nil && t.ExitCode != 0 && k.Status.RestartCount >= 3 && c.Now.Sub(k.Status.State.Running.StartedAt.Time) < forgottenAfter && t.FinishedAt.Sub(t.StartedAt.Time) < forgottenAfter:
+	case life.Recurs(c, k):
 		return t
 	}
 	return nil
@@ -64,7 +77,7 @@ func crashed(c *check.Case, k *life.Container) *corev1.ContainerStateTerminated 
 // crash words how the program ended.
 func crash(c *check.Case, k *life.Container, t *corev1.ContainerStateTerminated) check.Finding {
 	times := fmt.Sprintf("%d times", k.Status.RestartCount)
-	if k.Status.RestartCount == 1 {
+	if k.Status.RestartCount <= 1 {
 		times = "once"
 	}
 	if c.State == facts.Failed {
@@ -107,6 +120,13 @@ func crash(c *check.Case, k *life.Container, t *corev1.ContainerStateTerminated)
 	case wording.Mentions(log, "exec format error"):
 		f.Owner, f.Message = check.User, fmt.Sprintf("%s of pod %s does not run on node %s (%s): %s", k.Noun(), c.Pod.Name, c.Pod.Spec.NodeName, times, wrongMachine(c))
 		f.Edits, f.Advice = otherMachines(c), "Build the image for the node's architecture too, or choose nodes by kubernetes.io/arch."
+	case t.ExitCode != 0 && sickUnder(c, k) != nil:
+		sick := sickUnder(c, k)
+		f.Layer, f.Owner = check.L2, check.Platform
+		f.Message = fmt.Sprintf("%s of pod %s ended with %s (%s) on node %s, which reports %s=%s: %s%s", k.Noun(), c.Pod.Name, exitCode(t.ExitCode), times, c.Pod.Spec.NodeName, sick.Type, sick.Status,
+			wording.Shortened(cmp.Or(sick.Message, sick.Reason), 120), lastWords(c, k, t))
+		f.Evidence = append(f.Evidence, facts.Evidence{Object: "node/" + c.Pod.Spec.NodeName, Field: fmt.Sprintf("status.conditions[%s]", sick.Type), Value: fmt.Sprintf("%s %s: %s", sick.Status, sick.Reason, wording.Shortened(sick.Message, 160))})
+		f.Advice = fmt.Sprintf("Have the hardware of node %s looked at, and keep work off it until then.", c.Pod.Spec.NodeName)
 	case t.ExitCode == 255 && t.Reason == "Unknown":
 		f.Message = fmt.Sprintf("%s of pod %s was lost with its node or its container runtime (%s)", k.Noun(), c.Pod.Name, times)
 	case t.ExitCode == 0:
@@ -117,6 +137,15 @@ func crash(c *check.Case, k *life.Container, t *corev1.ContainerStateTerminated)
 		blamesSetting(c, k, lastWords(c, k, t), &f)
 	}
 	return f
+}
+
+// sickUnder is the condition of the pod's node that says that its GPUs are not well, where the container uses some; nil: there is
+// none.
+func sickUnder(c *check.Case, k *life.Container) *corev1.NodeCondition {
+	if n := c.NodeNamed(c.Pod.Spec.NodeName); n != nil && life.UsesDevices(k.Container) {
+		return gpustack.Sickness(n)
+	}
+	return nil
 }
 
 // hookFailed is the event of the container's postStart hook that failed; nil: none did. Bundles have no hooks: there, the event

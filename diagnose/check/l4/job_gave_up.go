@@ -3,6 +3,7 @@ package l4
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -53,17 +54,20 @@ func jobGaveUp(c *check.Case) []check.Finding {
 	return nil
 }
 
-// foreignGaveUp is about work of another project, such as a JobSet, that says in a condition that it has failed for good, and has no pod of which
-// more is known.
+// foreignGaveUp is about work of another project, such as a JobSet, that says in a condition, or in a word, that it has failed for good, and
+// has no pod of which more is known.
 func foreignGaveUp(c *check.Case, u *unstructured.Unstructured) (check.Finding, bool) {
 	for _, k := range facts.ConditionsOf(u) {
-		if k.Type != "Failed" || k.Status != string(metav1.ConditionTrue) {
+		if !saysFailed(u, k) || k.Status != string(metav1.ConditionTrue) {
 			continue
 		}
 		f := check.Finding{
 			Message:  fmt.Sprintf("%s gave up", facts.RefTo(u)),
 			Evidence: []facts.Evidence{{Object: facts.RefTo(u).In(), Field: k.Field, Value: k.Reason + ": " + k.Message}},
 			Advice:   "Find out why its pods failed, then create it again.",
+		}
+		if k.Reason == batchv1.JobReasonDeadlineExceeded {
+			f.Owner, f.Advice = check.User, "Create it again with a longer activeDeadlineSeconds, which counts waiting too."
 		}
 		if !k.Since.IsZero() {
 			f.Message += " at " + k.Since.UTC().Format("2006-01-02 15:04 MST")
@@ -75,6 +79,13 @@ func foreignGaveUp(c *check.Case, u *unstructured.Unstructured) (check.Finding, 
 		return f, true
 	}
 	return check.Finding{}, false
+}
+
+// saysFailed says whether the condition is that the object has failed; one in a word, such as a RayJob's jobDeploymentStatus, counts only of
+// work that is over: others fail and are tried again.
+func saysFailed(u *unstructured.Unstructured, k facts.Condition) bool {
+	_, word, _ := strings.Cut(k.Type, " ")
+	return k.Type == "Failed" || strings.EqualFold(word, "failed") && facts.Over(u)
 }
 
 // gaveUp says why the Job ended.

@@ -48,7 +48,7 @@ func outOfGPUMemory(log string) string {
 }
 
 var (
-	hardwareWords = regexp.MustCompile(`(?i)uncorrectable ecc|ecc error|fallen off the bus|gpu is lost|\bxid\b|nvlink error|cudaerroreccuncorrectable|cudaerrornvlinkuncorrectable|nvml.*unknown error`)
+	hardwareWords = regexp.MustCompile(`(?i)uncorrectable ecc|ecc error|fallen off the bus|gpu is lost|\bxid\b|nvlink error|cudaerroreccuncorrectable|cudaerrornvlinkuncorrectable|nvml.*unknown error|failed to initialize nvml|couldn't communicate with the nvidia driver|error 802|system not yet initialized|driver/library version mismatch`)
 	oldDriver     = regexp.MustCompile(`(?i)nvidia driver on your system is too old|cuda driver version is insufficient for cuda runtime version|cudaerrorinsufficientdriver|unsupported toolchain|forward compatibility was attempted on non supported hw`)
 )
 

@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
@@ -40,10 +41,15 @@ func podStuckTerminating(c *check.Case) []check.Finding {
 	}
 	evidence := []facts.Evidence{{Object: facts.RefTo(p).In(), Field: "metadata.deletionTimestamp", Value: p.DeletionTimestamp.UTC().Format(time.RFC3339)}}
 	late := wording.Minutes(c.Now.Sub(p.DeletionTimestamp.Time))
-	if len(p.Finalizers) == 0 {
-		return []check.Finding{{Message: fmt.Sprintf("pod %s should have gone %s ago, and the kubelet of node %s has not ended it", p.Name, late, p.Spec.NodeName), Evidence: evidence}}
-	}
 	names := strings.Join(p.Finalizers, ", ")
+	if !unheld(p) {
+		f := check.Finding{Message: fmt.Sprintf("pod %s should have gone %s ago, and the kubelet of node %s has not ended it", p.Name, late, p.Spec.NodeName), Evidence: evidence}
+		if names != "" {
+			f.Message += "; after that finalizer " + names + " keeps it"
+			f.Advice = fmt.Sprintf("Look at the kubelet of node %s first: as long as it has not ended the pod, the pod stays without its finalizers as well.", p.Spec.NodeName)
+		}
+		return []check.Finding{f}
+	}
 	f := check.Finding{
 		Message:  fmt.Sprintf("pod %s should have gone %s ago, and its finalizer %s was not removed", p.Name, late, names),
 		Evidence: append(evidence, facts.Evidence{Object: facts.RefTo(p).In(), Field: "metadata.finalizers", Value: names}),
@@ -86,12 +92,18 @@ func holdsRoom(c *check.Case) []check.Finding {
 	if len(stuck) > 1 {
 		f.Message = fmt.Sprintf("%d pods, such as %s/%s on node %s, should have gone %s ago, and hold what the pod asks for", len(stuck), p.Namespace, p.Name, p.Spec.NodeName, wording.Minutes(c.Now.Sub(p.DeletionTimestamp.Time)))
 	}
-	if len(p.Finalizers) > 0 {
+	if unheld(p) {
 		f.Message += "; finalizer " + strings.Join(p.Finalizers, ", ") + " keeps it"
 		f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(p).In(), Field: "metadata.finalizers", Value: strings.Join(p.Finalizers, ", ")})
 		f.Edits = []edit.Edit{unfinalized(p)}
 	}
 	return []check.Finding{f}
+}
+
+// unheld says whether finalizers alone keep the pod: its kubelet has ended it, and said so by deleting it with no grace at all. Before
+// that, a pod without finalizers stays as well (ShouldDeleteDuringUpdate in k8s.io/apiserver, registry/generic/registry/store.go).
+func unheld(p *corev1.Pod) bool {
+	return len(p.Finalizers) > 0 && ptr.Deref(p.DeletionGracePeriodSeconds, 0) == 0
 }
 
 // unfinalized takes the pod's finalizers away.

@@ -3,6 +3,7 @@ package l4
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -15,14 +16,20 @@ import (
 var runningWithoutProgressCheck = check.Check{
 	Cause: "running-without-progress", Layer: check.L4, Owner: check.ML, Stage: check.Run, Rank: 30,
 	Title:   "All ranks run and none gets on",
-	Meaning: "Every pod of the work has its node and runs, and the log's last lines say that a collective waits or timed out. The GPUs are held and idle.",
+	Meaning: "Every pod of the work has its node and runs, and the log's last lines say that a collective waits or timed out; or the program has ended and another container keeps its pod from completing. The GPUs are held and idle.",
 	Remedy:  "Restart all ranks together; look for the rank that was lost, and at the network between the nodes (NCCL_DEBUG=INFO). A shorter time-out loses less.",
 	Not:     "It is Pending, or the scheduler is at fault: everything is placed.",
 	Find:    runningWithoutProgress,
 }
 
 func runningWithoutProgress(c *check.Case) []check.Finding {
-	if c.State != facts.Running || c.Pod.DeletionTimestamp != nil || facts.Unsettled(c.Pod) || !crewRuns(c) {
+	if c.State != facts.Running || c.Pod.DeletionTimestamp != nil || facts.Unsettled(c.Pod) {
+		return nil
+	}
+	if program, other := life.Lingering(c); other != nil {
+		return []check.Finding{lingers(c, program, other)}
+	}
+	if !crewRuns(c) {
 		return nil
 	}
 	for _, k := range life.ContainersOf(c.Pod) {
@@ -40,6 +47,20 @@ func runningWithoutProgress(c *check.Case) []check.Finding {
 		}}
 	}
 	return nil
+}
+
+// lingers is about a program that has ended well, in a pod that another container keeps from completing.
+func lingers(c *check.Case, program, other *life.Container) check.Finding {
+	t := program.Status.State.Terminated
+	return check.Finding{
+		Owner:   check.User,
+		Message: fmt.Sprintf("%s of pod %s has ended with 0 %s ago, and container %s runs on: the pod does not complete and holds what it asked for", program.Noun(), c.Pod.Name, wording.Minutes(c.Now.Sub(t.FinishedAt.Time)), other.Name),
+		Evidence: []facts.Evidence{
+			program.Said(c.Pod, fmt.Sprintf("%s, exit code 0, at %s", t.Reason, t.FinishedAt.UTC().Format(time.RFC3339))),
+			other.Said(c.Pod, "running since "+other.Status.State.Running.StartedAt.UTC().Format(time.RFC3339)),
+		},
+		Advice: fmt.Sprintf("Make container %s a sidecar, an init container with restartPolicy Always, which the kubelet ends after the others; or have the program tell it to end.", other.Name),
+	}
 }
 
 // crewRuns says whether no peer of the pod waits or is still to be made: else that is the reason.

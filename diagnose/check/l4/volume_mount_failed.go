@@ -2,6 +2,7 @@ package l4
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -59,12 +60,31 @@ func volumeMountFailed(c *check.Case) []check.Finding {
 		}
 	}
 	switch {
+	case ofKubelet(c.Pod, e.Message):
+		f.Owner, f.Advice = check.Platform, fmt.Sprintf("Look at the kubelet of node %s: no storage is behind this volume, the kubelet makes it from what the API server tells it.", c.Pod.Spec.NodeName)
 	case wording.Mentions(e.Message, "hostpath type check failed"):
 		f.Owner, f.Advice = check.User, "Correct the hostPath in the pod: the node has nothing of that type there."
 	case wording.Mentions(e.Message, "not found in the list of registered csi drivers"):
 		f.Layer, f.Owner, f.Advice = check.L2, check.Platform, fmt.Sprintf("Have the CSI driver's pod on node %s repaired: the kubelet does not know the driver.", c.Pod.Spec.NodeName)
 	}
 	return []check.Finding{f}
+}
+
+var namedVolume = regexp.MustCompile(`volume "([^"]+)"`)
+
+// ofKubelet says whether the volume that the message names is one that the kubelet itself fills: with objects of the API, or with
+// nothing.
+func ofKubelet(p *corev1.Pod, message string) bool {
+	m := namedVolume.FindStringSubmatch(message)
+	if m == nil {
+		return false
+	}
+	at := slices.IndexFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m[1] })
+	if at < 0 {
+		return strings.HasPrefix(m[1], "kube-api-access-") // which the API server adds
+	}
+	v := &p.Spec.Volumes[at]
+	return v.Projected != nil || v.Secret != nil || v.ConfigMap != nil || v.DownwardAPI != nil || v.EmptyDir != nil
 }
 
 // attachedElsewhere is about a volume that one node at a time may have, and another has.

@@ -104,9 +104,10 @@ func Shown(e *corev1.Event) facts.Evidence {
 	return facts.Evidence{Object: about.In(), Field: "event " + e.Reason, Value: wording.FirstLine(e.Message)}
 }
 
-// Troubles are events with one of the reasons after which the pod got no further; the newest first.
+// Troubles are events with one of the reasons after which the pod got no further; the newest first. A pod that ran gets no further
+// either where its containers are made anew, as after a reboot of its node.
 func Troubles(c *check.Case, reasons ...string) []*corev1.Event {
-	if c.State != facts.Starting {
+	if c.State != facts.Starting && !(c.State == facts.Running && Remade(c.Pod)) {
 		return nil
 	}
 	var out []*corev1.Event
@@ -119,6 +120,13 @@ func Troubles(c *check.Case, reasons ...string) []*corev1.Event {
 		}
 	}
 	return out
+}
+
+// Remade says whether a container of a pod that ran is to be created again, and its sandbox or its volumes before it.
+func Remade(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+		return s.State.Waiting != nil && s.State.Waiting.Reason == "ContainerCreating"
+	})
 }
 
 // since is when the pod got its node; the zero time where it has none.

@@ -53,3 +53,16 @@ func GivenUp(c *check.Case) bool {
 	k := facts.ConditionOf(n, corev1.NodeReady)
 	return k != nil && c.Now.Sub(k.LastTransitionTime.Time) > lostAfter
 }
+
+// Ailments are the conditions with which health systems report a fault of the node. Names of conditions tell their polarity only where
+// they are True, those of GPUs aside.
+func Ailments(n *corev1.Node) []facts.Condition {
+	sick := gpustack.Sickness(n)
+	var out []facts.Condition
+	for _, k := range facts.ConditionsOf(n) {
+		if k.Status == string(corev1.ConditionTrue) && k.Bad() || sick != nil && k.Type == string(sick.Type) {
+			out = append(out, k)
+		}
+	}
+	return out
+}

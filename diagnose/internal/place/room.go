@@ -24,7 +24,7 @@ import (
 // about places are not asked for there, the engine's own answer is.
 func Stuck(c *check.Case) *check.Fit {
 	f := c.Fit
-	if f == nil || c.Hypothetical() || f.Verdict == why.Placed || c.Pod.DeletionTimestamp != nil {
+	if f == nil || c.Unexplained || f.Verdict == why.Placed || c.Pod.DeletionTimestamp != nil {
 		return nil
 	}
 	return f

@@ -428,12 +428,28 @@ func node(c *check.Case) []Sign {
 	}
 	k := facts.ConditionOf(n, corev1.NodeReady)
 	if k == nil || k.Status == corev1.ConditionTrue {
-		return nil
+		return ails(c, n, s)
 	}
 	s.Evidence = facts.Evidence{Object: facts.RefTo(n).In(), Field: "status.conditions[Ready]", Value: string(k.Status) + " " + k.Reason + ": " + k.Message}
 	s.What, s.Since = fmt.Sprintf("node %s is not Ready%s%s", name, saying(k.Reason, k.Message), aged(c, k.LastTransitionTime.Time)), k.LastTransitionTime.Time
 	s.Young = c.State == facts.Starting && !facts.Silent(n) && c.Now.Sub(n.CreationTimestamp.Time) < slow
 	return []Sign{s}
+}
+
+// ails are faults that health systems report of a node that is Ready, where the pod does not come up there.
+func ails(c *check.Case, n *corev1.Node, s Sign) []Sign {
+	if c.State != facts.Starting || c.Now.Sub(since(c)) < slow {
+		return nil
+	}
+	var out []Sign
+	for _, k := range life.Ailments(n) {
+		at := s
+		at.Evidence = facts.Evidence{Object: facts.RefTo(n).In(), Field: k.Field, Value: k.Status + " " + k.Reason + ": " + k.Message}
+		at.What, at.Since = fmt.Sprintf("node %s, where pod %s is to start, reports %s=%s%s%s", n.Name, c.Pod.Name, k.Type, k.Status, saying(k.Reason, k.Message), aged(c, k.Since)), k.Since
+		at.Advice = fmt.Sprintf("Have node %s repaired.", n.Name)
+		out = append(out, at)
+	}
+	return out
 }
 
 // lastWarning is the newest warning about the pod since it has its node, with a colon before it; "": there is none.
@@ -471,13 +487,16 @@ func containers(c *check.Case) []Sign {
 				break
 			}
 			say(check.ML, since(c), false, state.Waiting.Reason, "waits%s%s", saying(state.Waiting.Reason, state.Waiting.Message), exit(ended))
-		case state.Waiting != nil && c.State == facts.Starting:
-			limit := slow
+		case state.Waiting != nil && (c.State == facts.Starting || c.State == facts.Running):
+			from, limit := since(c), slow
+			if ended != nil && ended.FinishedAt.After(from) {
+				from = ended.FinishedAt.Time
+			}
 			if life.Pulling(c) != nil {
 				limit = pullsIn
 			}
-			if c.Now.Sub(since(c)) > limit && !slices.ContainsFunc(life.ContainersOf(c.Pod), func(o life.Container) bool { return o.Init && !k.Init && !o.Status.Ready }) {
-				say(check.Platform, since(c), false, "waiting", "has not been started%s%s", aged(c, since(c)), lastWarning(c))
+			if c.Now.Sub(from) > limit && !slices.ContainsFunc(life.ContainersOf(c.Pod), func(o life.Container) bool { return o.Init && !k.Init && !o.Status.Ready }) {
+				say(check.Platform, from, false, "waiting", "has not been started%s%s", aged(c, from), lastWarning(c))
 			}
 		case state.Terminated != nil && (state.Terminated.ExitCode != 0 || sidecar || !k.Init && c.Pod.Spec.RestartPolicy == corev1.RestartPolicyAlways):
 			say(check.ML, state.Terminated.FinishedAt.Time, life.FirstFall(c, &k, state.Terminated), ending0(state.Terminated), "has ended%s%s", exit(state.Terminated), aged(c, state.Terminated.FinishedAt.Time))
@@ -488,6 +507,10 @@ func containers(c *check.Case) []Sign {
 		case state.Running != nil && (k.StartupProbe != nil || k.ReadinessProbe != nil) && (!k.Status.Ready && !k.Init || sidecar && !ptr.Deref(k.Status.Started, k.StartupProbe == nil)):
 			say(check.ML, state.Running.StartedAt.Time, timeLeft(c, &k), "running, ready: false", "runs%s and its probes do not succeed", aged(c, state.Running.StartedAt.Time))
 		}
+	}
+	if program, other := life.Lingering(c); other != nil {
+		t := program.Status.State.Terminated
+		out = append(out, Sign{Evidence: other.Said(c.Pod, "running"), What: fmt.Sprintf("%s of pod %s has ended with 0%s, and container %s runs on", program.Noun(), c.Pod.Name, ago(c, t.FinishedAt.Time), other.Name), Layer: check.L4, Owner: check.User, Stage: check.Run, Since: t.FinishedAt.Time})
 	}
 	if c.State == facts.Starting && len(c.Pod.Status.ContainerStatuses) == 0 && c.Now.Sub(since(c)) > slow {
 		out = append(out, Sign{Evidence: facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: "status.containerStatuses", Value: "none"}, Since: since(c),
@@ -538,7 +561,7 @@ func since(c *check.Case) time.Time {
 // Kubelets wait up to five minutes between two starts.
 func restless(c *check.Case, k *life.Container, t *corev1.ContainerStateTerminated) bool {
 	run := k.Status.State.Running.StartedAt.Time
-	return k.Status.RestartCount > 1 && c.Now.Sub(run) < slow && (t.FinishedAt.IsZero() || t.StartedAt.IsZero() || t.FinishedAt.Sub(t.StartedAt.Time) < slow)
+	return life.Recurs(c, k) || k.Status.RestartCount > 1 && c.Now.Sub(run) < slow && (t.FinishedAt.IsZero() || t.StartedAt.IsZero() || t.FinishedAt.Sub(t.StartedAt.Time) < slow)
 }
 
 // siblings are pods of the same owner that failed of late, or keep failing: the one at hand may be the next.
@@ -546,20 +569,21 @@ func siblings(c *check.Case) []Sign {
 	if c.State == facts.Succeeded || c.Edited() {
 		return nil
 	}
+	before := life.FailedBefore(c)
 	if j, ok := c.Owner().(*batchv1.Job); ok {
 		if j.Status.Failed <= 1 {
 			return nil
 		}
-		if !c.Waits() && c.State != facts.Failed && c.Age() > slow {
+		if !c.Waits() && c.State != facts.Failed && c.Age() > slow && before == nil {
 			return nil // it has run for longer than others did
 		}
 	}
-	if c.State == facts.Running && !facts.Unsettled(c.Pod) {
+	if c.State == facts.Running && !facts.Unsettled(c.Pod) && before == nil {
 		return nil // others made way for it
 	}
 	n, last := 0, (*corev1.Pod)(nil)
 	for _, p := range c.All {
-		if p.Name == c.Pod.Name || facts.StateOf(p) != facts.Failed || c.Now.Sub(p.CreationTimestamp.Time) > 3*slow {
+		if p.Name == c.Pod.Name || facts.StateOf(p) != facts.Failed || c.Now.Sub(p.CreationTimestamp.Time) > 3*slow && !slices.Contains(before, p) {
 			continue
 		}
 		if n++; last == nil || p.CreationTimestamp.After(last.CreationTimestamp.Time) {
