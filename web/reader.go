@@ -12,6 +12,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,6 +48,9 @@ var watchedKinds = []watched{
 	{"statefulsets", &appsv1.StatefulSet{}, true, func(c kubernetes.Interface) rest.Interface { return c.AppsV1().RESTClient() }, func(f *facts.Facts, o any) { f.StatefulSets = append(f.StatefulSets, o.(*appsv1.StatefulSet)) }},
 	{"jobs", &batchv1.Job{}, true, func(c kubernetes.Interface) rest.Interface { return c.BatchV1().RESTClient() }, func(f *facts.Facts, o any) { f.Jobs = append(f.Jobs, o.(*batchv1.Job)) }},
 	{"podgroups", &schedulingv1beta1.PodGroup{}, true, func(c kubernetes.Interface) rest.Interface { return c.SchedulingV1beta1().RESTClient() }, func(f *facts.Facts, o any) { f.PodGroups = append(f.PodGroups, o.(*schedulingv1beta1.PodGroup)) }},
+	{"compositepodgroups", &schedulingv1alpha3.CompositePodGroup{}, true, func(c kubernetes.Interface) rest.Interface { return c.SchedulingV1alpha3().RESTClient() }, func(f *facts.Facts, o any) {
+		f.CompositePodGroups = append(f.CompositePodGroups, o.(*schedulingv1alpha3.CompositePodGroup))
+	}},
 	{"resourceslices", &resourcev1.ResourceSlice{}, false, func(c kubernetes.Interface) rest.Interface { return c.ResourceV1().RESTClient() }, func(f *facts.Facts, o any) {
 		f.ResourceSlices = append(f.ResourceSlices, o.(*resourcev1.ResourceSlice))
 	}},
