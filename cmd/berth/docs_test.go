@@ -22,6 +22,8 @@ import (
 //
 //	<!-- first: COMMAND -->     until COMMAND succeeds, before the next block
 //	<!-- varies: REGEXP -->     on this page, texts that match are alike
+//
+// With -short the README is played, and half of the other pages, which are drawn.
 func TestDocs(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -31,7 +33,7 @@ func TestDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range append([]string{filepath.Join(root, "README.md")}, pages...) {
+	for _, file := range append([]string{filepath.Join(root, "README.md")}, drawn(pages, 2)...) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"math/rand/v2"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,11 +15,7 @@ func TestDrills(t *testing.T) {
 	if len(names) < 20 {
 		t.Errorf("%d drills", len(names))
 	}
-	if testing.Short() {
-		rand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-		names = names[:len(names)/3]
-	}
-	for i, name := range names {
+	for i, name := range drawn(names, 3) {
 		t.Run(name, func(t *testing.T) { c.play(t, name, strconv.Itoa(i)) })
 	}
 }

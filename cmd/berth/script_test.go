@@ -26,11 +26,15 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts plays the stories in testdata/script against real clusters, through the
-// command line alone.
+// command line alone. With -short half of them are drawn.
 func TestScripts(t *testing.T) {
 	notes := t.TempDir()
+	stories, err := filepath.Glob("testdata/script/*.txtar")
+	if err != nil || len(stories) == 0 {
+		t.Fatalf("%d stories, %v", len(stories), err)
+	}
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
+		Files:               drawn(stories, 2),
 		RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
 			examples, err := filepath.Abs("../../examples")

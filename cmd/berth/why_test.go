@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,7 +20,7 @@ import (
 
 // TestWhy causes the causes in testdata/why on real clusters and asks `berth why`. Every fix that it prints is then run
 // by its printed command, each in a world made anew, and must have the outcome that was promised. With -short a third of
-// the causes is drawn, and named in the output, unless -run names some.
+// the causes is drawn.
 //
 // Causes that are told at the same time have clusters of their own: a fix may name what the cluster has, and another
 // cause that is over takes its queues away.
@@ -31,10 +29,7 @@ func TestWhy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if testing.Short() && !strings.Contains(flag.Lookup("test.run").Value.String(), "/") {
-		rand.Shuffle(len(files), func(i, j int) { files[i], files[j] = files[j], files[i] })
-		files = files[:len(files)/3]
-	}
+	files = drawn(files, 3)
 	const together = 3
 	clusters := make(chan func() *whyCluster, together)
 	for range together {
