@@ -61,13 +61,14 @@ func (c *Class) counted(sh *cluster.Bucket) bool {
 }
 
 // counting is room to count the nodes of a bucket, or to add rows up, in. It is kept between uses,
-// and means nothing between them, but that sums and changed are zero.
+// and means nothing between them, but that sums are zero.
 type counting struct {
 	proofs  []*kindProof // by row
 	rowOf   []int        // by kind of the view; -1: none yet
 	shorts  []why.Short  // by row, then by demand
 	sums    []why.Row    // by class; Nodes 0: none
-	changed []bool       // by class
+	changed []int        // classes
+	parts   []*bucketRows
 
 	// Room for rows, which is handed out. While all buckets of a class are counted it is made for many at once.
 	slab  int
@@ -397,12 +398,12 @@ func (x *Index) addUp(c *Class, b, old *body) {
 	} else {
 		b.classes, b.domains, b.sums = c.proofs.classes(), make([]why.Domain, len(l.domains)), make([]sum, len(l.domains))
 	}
-	var buf [64]*bucketRows
 	for i := range l.domains {
-		parts := buf[:0]
+		parts := x.counting.parts[:0]
 		for _, sh := range l.domains[i].buckets {
 			parts = append(parts, c.ByBucket[sh.ID].rows)
 		}
+		x.counting.parts = parts
 		// The rows of the domain are the same as in the old body: so is its sum.
 		if !x.addTo(&b.sums[i], parts) {
 			b.tally.add(b.sums[i].total.tally)
@@ -604,23 +605,46 @@ func (x *Index) addParts(s *sum) []*bucketRows {
 
 // merge adds rows up, which stay as they are. had is the sum of was; of classes whose rows are the
 // same in both, so is the sum. Classes that have changed are added up anew from all rows, because a
-// sum cannot be taken back: what is lacking at the least, and the example, are minima.
+// sum cannot be taken back: what is lacking at the least, and the example, are minima. So it costs a
+// copy of the sum and, for each class that changed, a look into each list of rows.
 func (x *Index) merge(all, was []*bucketRows, had *bucketRows) *bucketRows {
 	w := &x.counting
-	anew := had == nil || len(was) != len(all)
-	// Classes of which no row has changed keep their old sum, as it is.
-	if !anew {
-		w.markChanged(all, was)
+	if had == nil || len(was) != len(all) {
+		return w.mergeAll(all)
 	}
+	changed := w.changes(all, was)
+	out := &bucketRows{rows: make([]why.Row, 0, len(had.rows)+len(changed))}
+	for _, b := range all {
+		out.tally.add(b.tally)
+	}
+	kept := had.rows
+	for _, class := range changed {
+		at, found := place(kept, class)
+		out.rows = append(out.rows, kept[:at]...)
+		if kept = kept[at:]; found {
+			kept = kept[1:]
+		}
+		var sum why.Row
+		for _, b := range all {
+			if i, ok := place(b.rows, class); ok {
+				addRow(&sum, &b.rows[i])
+			}
+		}
+		out.add(&sum)
+	}
+	out.rows = append(out.rows, kept...)
+	return out
+}
+
+// mergeAll adds rows up of which no sum is known.
+func (w *counting) mergeAll(all []*bucketRows) *bucketRows {
 	out, n := &bucketRows{}, 0
 	for _, b := range all {
 		out.tally.add(b.tally)
 		for i := range b.rows {
 			r := &b.rows[i]
-			w.makeRoom(r.Class)
-			//mutate: index-merge-changed
-			if !anew && !w.changed[r.Class] {
-				continue
+			if more := r.Class + 1 - len(w.sums); more > 0 {
+				w.sums = append(w.sums, make([]why.Row, more)...)
 			}
 			if w.sums[r.Class].Nodes == 0 {
 				n++
@@ -628,41 +652,34 @@ func (x *Index) merge(all, was []*bucketRows, had *bucketRows) *bucketRows {
 			addRow(&w.sums[r.Class], r)
 		}
 	}
-	if !anew {
-		for i := range had.rows {
-			if r := &had.rows[i]; !w.changed[r.Class] {
-				w.sums[r.Class] = *r
-				n++
-			}
-		}
-	}
 	// Classes are numbered in the order of certificates, so that the rows come out sorted.
 	out.rows = make([]why.Row, 0, n)
 	for i := range w.sums {
-		if r := &w.sums[i]; r.Nodes > 0 {
-			if anew || w.changed[i] {
-				sortClauses(r.Removed)
-				sortShorts(r.Short)
-			}
-			out.rows = append(out.rows, *r)
-		}
+		out.add(&w.sums[i])
 	}
 	clear(w.sums)
-	clear(w.changed)
 	return out
 }
 
-// makeRoom lets the class be counted.
-func (w *counting) makeRoom(class int) {
-	if more := class + 1 - len(w.sums); more > 0 {
-		w.sums, w.changed = append(w.sums, make([]why.Row, more)...), append(w.changed, make([]bool, more)...)
+// add adds the sum of a class, which is above those that are there; one without nodes is none.
+func (r *bucketRows) add(sum *why.Row) {
+	if sum.Nodes > 0 {
+		sortClauses(sum.Removed)
+		sortShorts(sum.Short)
+		r.rows = append(r.rows, *sum)
 	}
 }
 
-// markChanged marks the classes of which some rows differ. Lists are of the same length, and are
+// place is where the row of the class is among the rows, or would be.
+func place(rows []why.Row, class int) (int, bool) {
+	return slices.BinarySearchFunc(rows, class, func(r why.Row, class int) int { return r.Class - class })
+}
+
+// changes are the classes of which some rows differ, in order. Lists are of the same length, and are
 // compared place by place; rows in them are sorted by class, so that one walk over both finds those
-// that came, went or differ.
-func (w *counting) markChanged(all, was []*bucketRows) {
+// that came, went or differ. The result is good until the next call.
+func (w *counting) changes(all, was []*bucketRows) []int {
+	out := w.changed[:0]
 	for i := range all {
 		if all[i] == was[i] {
 			continue
@@ -671,20 +688,23 @@ func (w *counting) markChanged(all, was []*bucketRows) {
 		for len(now)+len(old) > 0 {
 			switch {
 			case len(old) == 0 || len(now) > 0 && now[0].Class < old[0].Class:
-				w.makeRoom(now[0].Class)
-				w.changed[now[0].Class] = true
+				out = append(out, now[0].Class)
 				now = now[1:]
 			case len(now) == 0 || old[0].Class < now[0].Class:
-				w.makeRoom(old[0].Class)
-				w.changed[old[0].Class] = true
+				out = append(out, old[0].Class)
 				old = old[1:]
 			default:
-				w.makeRoom(now[0].Class)
-				w.changed[now[0].Class] = w.changed[now[0].Class] || !sameRow(&now[0], &old[0])
+				//mutate: index-merge-changed
+				if !sameRow(&now[0], &old[0]) {
+					out = append(out, now[0].Class)
+				}
 				now, old = now[1:], old[1:]
 			}
 		}
 	}
+	slices.Sort(out)
+	w.changed = out
+	return slices.Compact(out)
 }
 
 // sameRow says whether two rows of one class count the same.
