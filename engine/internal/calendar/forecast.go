@@ -192,7 +192,7 @@ func (p *pass) foresee(q Entry, own []why.Gate, behind []string) (time.Time, why
 	}
 	//mutate: forecast-not-before-the-head
 	c.from = floor
-	r := c.foresee(g, q.Turn, c.allReleases(), nil)
+	r := c.foresee(g, q.Turn, c.allReleases(), nil, time.Time{})
 	c.from = time.Time{}
 	if r != nil {
 		r.end = c.believedEnd(g, r.start)

@@ -51,21 +51,34 @@ func (c *Calendar) withMoments(releases []release) []release {
 // 0, 1, 2, 4 and 8, and then at 6 and 5; nothing beyond the 8th release is touched. A search that
 // began in the middle would lift 50.
 //
+// Where the gang should fit after near releases, because it was promised the time of the last of
+// these, the steps go from there, back or ahead: that release and the one before it mostly settle it.
+//
 // Reservations of others make it an approximation: there may be an earlier gap between two of them,
 // which the steps pass over. What is found is a time at which the gang fits in any case.
-func (x *future) firstFit() (time.Time, bool) {
+func (x *future) firstFit(near int) (time.Time, bool) {
 	n := len(x.releases)
 	if x.fits(0) {
 		return x.c.now, true
 	}
 	// Invariant from here on: it does not fit after low releases.
-	low, high := 0, 1
-	for high < n && !x.fits(high) {
-		low, high = high, 2*high
-	}
-	if high >= n {
-		if high = n; high == low || !x.fits(n) {
-			return time.Time{}, false
+	low, high := 0, max(near, 1)
+	if high <= n && x.fits(high) {
+		for step := 1; high-step > 0; step *= 2 {
+			if !x.fits(high - step) {
+				low = high - step
+				break
+			}
+			high -= step
+		}
+	} else {
+		for step := 1; ; step *= 2 {
+			if low = high; low >= n {
+				return time.Time{}, false
+			}
+			if high = min(low+step, n); x.fits(high) {
+				break
+			}
 		}
 	}
 	// Here it fits after high releases, too.

@@ -89,7 +89,7 @@ func (c *Calendar) Promise(g *cluster.Gang, t cluster.Turn, gates []why.Gate, mu
 		r = c.stillHolds(g, t, gates, old)
 	}
 	if r == nil {
-		if r = c.foresee(g, t, c.allReleases(), nil); r != nil {
+		if r = c.foresee(g, t, c.allReleases(), nil, time.Time{}); r != nil {
 			r.end = c.believedEnd(g, r.start)
 		}
 	}
@@ -156,7 +156,7 @@ func (c *Calendar) stillHolds(g *cluster.Gang, t cluster.Turn, gates []why.Gate,
 	if slices.ContainsFunc(gates, func(g why.Gate) bool { return !ofRoom(g.Cause) }) {
 		releases = until(c.allReleases(), by)
 	}
-	r := c.foresee(g, t, releases, nodes)
+	r := c.foresee(g, t, releases, nodes, by)
 	if r == nil || r.start.After(by) {
 		return nil
 	}
@@ -268,7 +268,7 @@ func (c *Calendar) waits(key string) bool {
 }
 
 // foresee finds the first time at which the gang has a place, as the releases go, and what it takes
-// there. Nodes that are named are taken first. nil: at none. The model is as before. When it gives
+// there. Nodes that are named are taken first, and by is when it should fit, if that is known. nil: at none. The model is as before. When it gives
 // the room back is for the caller to say, who knows whether it starts then or was promised to start
 // before.
 //
@@ -278,7 +278,7 @@ func (c *Calendar) waits(key string) bool {
 // rules as a start, and there is no second model of what a gang needs.
 //
 // It is also how a forecast is made, for each workload in line.
-func (c *Calendar) foresee(g *cluster.Gang, t cluster.Turn, releases []release, first []*cluster.Node) *Reservation {
+func (c *Calendar) foresee(g *cluster.Gang, t cluster.Turn, releases []release, first []*cluster.Node, by time.Time) *Reservation {
 	m, trying := c.m.Mark(), c.m.Trying
 	c.m.Trying = true // nobody looks at running workloads before it is rolled back
 	defer func() {
@@ -289,7 +289,7 @@ func (c *Calendar) foresee(g *cluster.Gang, t cluster.Turn, releases []release, 
 	used := c.usedOf(g)
 	// The time is found first, by counting, with a search over the ends (future.go). The place is chosen after that, once.
 	x := &future{c: c, g: g, turn: t, releases: c.withMoments(releases)}
-	at, ok := x.firstFit()
+	at, ok := x.firstFit(len(until(x.releases, by)))
 	if !ok {
 		if c.m.HasRules() || len(c.reservations) > 0 {
 			// More room may help less here: who a pod has to be near leaves, or another was promised a start. So an end that

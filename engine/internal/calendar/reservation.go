@@ -161,8 +161,11 @@ func (c *Calendar) unreserve(first int) {
 // have ended, which is 2. One that ends later must also leave what is owed at 17:00: 6 + 2 - 4 = 4, which is all that is free, so that it
 // may take none.
 //
-// It costs, for each start that counts, a look at the reservations and the pods of the node.
+// It costs, for each start that counts, a look at the reservations and the pods of the node. The
+// vector is good until the next call.
 func (c *Calendar) keptOn(n *cluster.Node, w stay) (kept quantity.Vector, cards cardNeeds, by *Reservation, whole bool) {
+	kept = c.kept[:0]
+	defer func() { c.kept = kept[:0] }()
 	for _, r := range c.reserved[n] {
 		if r.gang == w.gang || !r.end.IsZero() && !r.end.After(w.from) {
 			continue
@@ -204,9 +207,10 @@ func (c *Calendar) keptOn(n *cluster.Node, w stay) (kept quantity.Vector, cards 
 
 // owed is what promised gangs other than g need on the node at the time, less what will have ended
 // there: pods, and places that are held for work which will have come and gone. Below zero, more
-// ends than is needed. g nil leaves nobody out.
+// ends than is needed. g nil leaves nobody out. The vector is good until the next call.
 func (c *Calendar) owed(n *cluster.Node, g *cluster.Gang, at time.Time) quantity.Vector {
-	var sum quantity.Vector
+	sum := c.sum[:0]
+	defer func() { c.sum = sum[:0] }()
 	for _, r := range c.reserved[n] {
 		if r.gang != nil && r.gang != g && r.holdsAt(at) {
 			for dim, amount := range r.needs[n] {
@@ -446,10 +450,10 @@ func (c *Calendar) keepOff(w stay) []*cluster.Hold {
 		if whole {
 			kept = n.Free
 		}
-		h := &cluster.Hold{Hold: &api.Hold{Node: n.Name, Devices: c.keptDevices(n, w)}, Kept: cards.kept()}
+		var requests []api.Amount
 		for dim, amount := range kept {
 			if amount > 0 {
-				h.Requests = append(h.Requests, api.Amount{Resource: c.m.Dims.Names[dim], Value: amount})
+				requests = append(requests, api.Amount{Resource: c.m.Dims.Names[dim], Value: amount})
 			}
 		}
 		var pods []*cluster.Pod
@@ -459,11 +463,15 @@ func (c *Calendar) keepOff(w stay) []*cluster.Hold {
 				pods = append(pods, r.pods[n]...)
 			}
 		}
-		h.Expect(pods)
-		if len(h.Requests)+len(h.Kept)+len(h.Devices)+len(pods) > 0 {
-			c.m.PutHold(h, n)
-			out = append(out, h)
+		// Most nodes owe nothing: what runs there ends before it is needed.
+		parts, devices := cards.kept(), c.keptDevices(n, w)
+		if len(requests)+len(parts)+len(devices)+len(pods) == 0 {
+			continue
 		}
+		h := &cluster.Hold{Hold: &api.Hold{Node: n.Name, Requests: requests, Devices: devices}, Kept: parts}
+		h.Expect(pods)
+		c.m.PutHold(h, n)
+		out = append(out, h)
 	}
 	return out
 }
