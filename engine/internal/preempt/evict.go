@@ -188,8 +188,6 @@ func (c *claim) try(without []*cluster.Hold) (found way, ok bool) {
 		for _, h := range without {
 			y.m.IgnoreHold(h)
 		}
-		// Leavers are taken off first, because nobody is evicted for room that is about to be there. Where a limit of the queue
-		// is shut, leavers without GPUs count too: they still use up the limit.
 		gates := y.Gates(c.g)
 		// Leavers are taken off first, because nobody is evicted for room that is about to be there. Where a limit of
 		// the queue is shut, leavers without GPUs count too: they still use up the limit.

@@ -241,7 +241,7 @@ func (y *Cycle) rehome(u *unit) bool {
 	}
 	// Shapes are made for pods that wait. Pods that run had no need of one until now.
 	for _, p := range g.All() {
-		y.m.ShapeOf(p) // what runs had no need of one
+		y.m.ShapeOf(p)
 	}
 	m := y.m.Mark()
 	if !y.Place(g, g.TurnNow()) || y.Delays(g, y.m.AllocatedSince(m)) {
