@@ -70,7 +70,7 @@ func targetElsewhere(c *check.Case) *corev1.Pod {
 	return nil
 }
 
-// lookIn has all terms look in the namespace too.
+// lookIn has all terms look in the namespace, beside those that they name.
 func lookIn(c *check.Case, namespace string) edit.Edit {
 	e := edit.Edit{Side: edit.Workload, Cost: edit.CostWord, Text: fmt.Sprintf("have the pod affinity look in namespace %s", namespace)}
 	for i, t := range place.Near(c.Pod) {
