@@ -117,6 +117,10 @@ func (m *Model) setEvicting(p *Pod, evicting bool) {
 	if can != could || m.HasRules() { // pods to come do not count on those that leave
 		m.touched(p.Host)
 	}
+	//mutate: rules-move-given-up
+	if e := m.Evictions[p.Key]; e != nil && e.To != "" {
+		m.expectAnew(p)
+	}
 	p.moved()
 	m.charge(p)
 }

@@ -190,7 +190,7 @@ func (m *Model) reassign(p *Pod) {
 	}
 }
 
-// unassign undoes sit.
+// unassign undoes assign. What it takes back was booked by what the pod was, so that the pod is as it was until then.
 func (m *Model) unassign(p *Pod) {
 	n := p.Host
 	if n != nil {
@@ -198,6 +198,7 @@ func (m *Model) unassign(p *Pod) {
 	} else if n = p.Nominee; n != nil {
 		m.denominate(p)
 	}
+	p.Evicting = false
 	if n != nil && n.Told == nil {
 		m.forgetNode(n)
 	}
