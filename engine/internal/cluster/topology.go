@@ -340,21 +340,20 @@ func (d *Domain) insert(sh, behind *Bucket) {
 // domainsOf returns the domains, by level, of a node with the labels.
 func (t *topology) domainsOf(labels map[string]string) []*Domain {
 	out := make([]*Domain, len(t.Levels))
-	var path []string
+	var path []string // the values of the nested levels so far
+	at := ""          // the same as a key: a missing label is not an empty one
 	for i := range t.Levels {
 		l := &t.Levels[i]
 		v, ok := labels[l.label]
-		name := v
+		name, key := v, v
 		if l.Nested {
 			path = append(path, v)
-			name = strings.Join(path, "/")
+			//mutate: topology-empty-label -> at + "\x00" + v
+			at = nestedKey(at, v, ok)
+			name, key = strings.Join(path, "/"), at
 		}
 		if !ok {
 			continue
-		}
-		key := name
-		if l.Nested {
-			key = strings.Join(path, "\x00")
 		}
 		d := l.byPath[key]
 		if d == nil {
@@ -366,6 +365,15 @@ func (t *topology) domainsOf(labels map[string]string) []*Domain {
 		out[i] = d
 	}
 	return out
+}
+
+// nestedKey is the key of a domain of a nested level, of which above is the key of the domain that it lies in. A level whose
+// label the node lacks is in the key too: rack r1 without a zone is another than rack r1 of the zone with the empty name.
+func nestedKey(above, value string, has bool) string {
+	if !has {
+		return above + "\x00"
+	}
+	return above + "\x00=" + value
 }
 
 // split halves the i-th bucket.
