@@ -343,3 +343,30 @@ func TestSharesWhateverTheWay(t *testing.T) {
 		}
 	})
 }
+
+// What lost its nodes to time asks again in the same cycle: shares are those of a state in which it was never assumed.
+func TestExpiredAssumptionsAskAgain(t *testing.T) {
+	snap := with(clusterOf(1, api.Queue{Name: "a", Version: 1}, api.Queue{Name: "b", Version: 1}), work("x", "a", "", gpus(8)), work("y", "b", "", gpus(8)))
+	shares := func(snap api.Snapshot) map[string]api.Resources {
+		s := Load(snap, api.Config{Policy: api.TimeShare})
+		s.freshen()
+		y := s.newCycle(shareNoon)
+		out := make(map[string]api.Resources)
+		y.undone(func() {
+			y.expire()
+			for name, q := range s.m.Queues {
+				for _, dim := range s.m.Tree.Shared {
+					if v := q.Fair.At(dim); v != 0 {
+						out[name] = append(out[name], s.m.Told(dim, v))
+					}
+				}
+			}
+		})
+		return out
+	}
+	want := shares(snap)
+	snap.Assumptions = []api.Assumption{{Pod: "x", Version: 1, Node: "n0", Until: shareNoon.Add(-time.Second)}}
+	if diff := cmp.Diff(want, shares(snap)); diff != "" {
+		t.Errorf("(-never assumed +assumed until now):\n%s", diff)
+	}
+}

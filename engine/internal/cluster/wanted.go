@@ -83,16 +83,20 @@ func (m *Model) wantAgain(g *Gang) {
 	m.want(g)
 }
 
-// AskAgain lets the gang ask for what it lacks in this cycle, where that is not what was told.
+// AskAgain lets the gang ask for what it lacks in this cycle, where that is not what was told. Queue.Asked has what was told:
+// for a gang of 4 GPUs of which 3 were wanting, 3 are taken out, and with a member more without a node 4 come in. A gang that
+// lacked nothing as of what was told is in no Wanted, and has nothing to be taken out.
 func (m *Model) AskAgain(g *Gang) {
-	if g.wantedOf == nil {
+	if g.wantedOf != nil {
+		for _, d := range g.wanting {
+			g.wantedOf.Asked.Add(d.Dim, -d.Amount)
+		}
+	}
+	if g.Payer == nil {
 		return
 	}
-	for _, d := range g.wanting {
-		g.wantedOf.Asked.Add(d.Dim, -d.Amount)
-	}
 	for _, d := range m.asks(g) {
-		g.wantedOf.Asked.Add(d.Dim, d.Amount)
+		g.Payer.Asked.Add(d.Dim, d.Amount)
 	}
 }
 
