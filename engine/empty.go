@@ -150,10 +150,12 @@ func (s *State) specOf(key string) *api.Gang {
 	return nil
 }
 
+// echoNode gives the emptied state the node if it counts. One that lists another node's device is rejected by name and
+// counts without it, here as there.
 func (s *State) echoNode(name string) {
 	n, e := s.m.Nodes[name], s.empty
-	if n != nil && n.Told != nil && !s.m.IsRejected(api.KindNode, name) {
-		e.m.SetNode(e.m.NodeNamed(name), n.Told)
+	if n != nil && n.Spec != nil {
+		e.m.SetNode(e.m.NodeNamed(name), n.Spec)
 	} else if had := e.m.Nodes[name]; had != nil && had.Told != nil {
 		e.m.UnsetNode(had)
 	}

@@ -64,7 +64,7 @@ func (m *Model) SetNode(n *Node, got *api.Node) api.Rejected {
 	old := n.Spec
 	defer m.rechargeOn(n, old)
 	n.Told = got
-	if old != nil && old.SameDevices(got) && old.EqualOffers(got) && !m.IsRejected(api.KindNode, n.Name) {
+	if old != nil && old.SameDevices(got) && old.EqualOffers(got) && !m.isVoid(n) {
 		n.Spec = got
 		m.allocate(n, old, got)
 		m.Respecced = append(m.Respecced, n)
@@ -78,7 +78,7 @@ func (m *Model) SetNode(n *Node, got *api.Node) api.Rejected {
 	}
 	m.unclaim(n)
 	m.leaveFar(n)
-	if m.IsRejected(api.KindNode, n.Name) {
+	if m.isVoid(n) {
 		m.regroup(n, old, nil)
 		n.Spec, n.Devices, n.Models, n.Cards, n.Offers = nil, nil, nil, nil, nil
 		m.allocate(n, old, nil)
@@ -303,7 +303,7 @@ func (m *Model) reclaim(nodes []*Node) {
 			}
 			//mutate: index-device-on-two-nodes
 			if n.foreign[i] = owner != n; n.foreign[i] && clash == "" {
-				clash = fmt.Sprintf(clashWords+"%s is on node %s too, where it counts", d.ID, owner.Name)
+				clash = fmt.Sprintf("device %s is on node %s"+clashWords, d.ID, owner.Name)
 			}
 			n.freeDevice(i)
 		}
@@ -311,15 +311,21 @@ func (m *Model) reclaim(nodes []*Node) {
 		switch {
 		case clash != "":
 			m.Reject(ref, clash)
-		case strings.HasPrefix(m.Invalid[ref], clashWords):
+		case strings.HasSuffix(m.Invalid[ref], clashWords):
 			delete(m.Invalid, ref)
 		}
 		m.touched(n)
 	}
 }
 
-// clashWords begin the rejection of a node that lists another node's device.
-const clashWords = "device "
+// clashWords end the rejection of a node that lists another node's device. All else of such a node counts.
+const clashWords = " too, where it counts"
+
+// isVoid says whether what was told of the node has no effect at all.
+func (m *Model) isVoid(n *Node) bool {
+	//mutate: node-with-lost-device -> m.IsRejected(api.KindNode, n.Name)
+	return m.IsRejected(api.KindNode, n.Name) && !strings.HasSuffix(m.Invalid[api.Ref{Kind: api.KindNode, Key: n.Name}], clashWords)
+}
 
 func compareNodes(a, b *Node) int {
 	if a.Name < b.Name {
