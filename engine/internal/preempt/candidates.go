@@ -138,12 +138,12 @@ func (s *Candidates) listCandidates(q *cluster.Queue) {
 }
 
 // revise looks again at one running workload, which may have come, changed or gone. A pod by itself that is the same
-// object as before has only been lifted and put back by a trial, and is what it was; where models or flavors count
-// apart it may have another charge, and is looked at all the same.
+// object as before has only been lifted and put back by a trial, and is what it was. What is charged by what its node
+// is, by model, flavor, slice or part, may be another charge once the node has changed, and is looked at all the same.
 func (s *Candidates) revise(q *cluster.Queue, l cluster.Workload) {
 	r := s.candidatesOf(q)
 	was := r.by[l]
-	if was != nil && l.Pod != nil && was.told == l.Pod.Pod && l.Pod.Payer == q && !l.Pod.Leaving() && !s.m.Tree.ByModel && !s.m.Tree.Flavored {
+	if was != nil && l.Pod != nil && was.told == l.Pod.Pod && l.Pod.Payer == q && !l.Pod.Leaving() && !s.m.Tree.ByModel && !s.m.Tree.Flavored && !s.m.Varies(l.Pod) {
 		return // it left its allocation and is back
 	}
 	is := s.newRunning(q, l)

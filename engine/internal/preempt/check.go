@@ -34,7 +34,7 @@ func (s *Candidates) Check(a *cluster.Check, q *cluster.Queue) {
 		for _, p := range t.pods {
 			fine = fine && slices.Contains(held[t.Workload], p)
 		}
-		fine = fine && (t.Pod == nil || t.told == t.Pod.Pod)
+		fine = fine && (t.Pod == nil || t.told == t.Pod.Pod) && slices.Equal(t.size, cluster.ChargesOf(held[t.Workload]))
 		a.Note("queue", q.Name, "candidate", t.key, bit(fine), 1)
 	}
 	s.checkCut(a, q)

@@ -296,6 +296,7 @@ func TestCheckSeesStaleCandidates(t *testing.T) {
 	for name, spoil := range map[string]func(*Candidates, *cluster.Queue){
 		"a candidate is missing": func(s *Candidates, q *cluster.Queue) { s.lists[q].all = s.lists[q].all[1:] },
 		"its pods differ":        func(s *Candidates, q *cluster.Queue) { s.lists[q].all[0].pods = nil },
+		"its size is another's":  func(s *Candidates, q *cluster.Queue) { s.lists[q].all[0].size = nil },
 		"the cut is short":       func(s *Candidates, q *cluster.Queue) { s.lists[q].cut.units = nil },
 		"its GPUs are too many":  func(s *Candidates, q *cluster.Queue) { s.lists[q].cut.gpus++ },
 	} {
@@ -314,6 +315,46 @@ func TestCheckSeesStaleCandidates(t *testing.T) {
 		if s.Check(check, q); len(check.Found) == 0 {
 			t.Errorf("%s: the check finds nothing", name)
 		}
+	}
+}
+
+// A pod by itself is charged by what its node says a slice is of a GPU. It is the same object when the node says otherwise, and another
+// charge.
+func TestCandidatesFollowTheSlicesOfTheirNodes(t *testing.T) {
+	w := newWorld(4, 8)
+	sliced := func(n int, version uint64, memory int64) *api.Node {
+		node := w.snap.Nodes[n]
+		node.Version = version
+		node.Slices = []api.Slice{{Resource: gpu, Memory: memory, Compute: memory}}
+		return &node
+	}
+	for n, memory := range []int64{250, 500, 250, 500} {
+		w.snap.Nodes[n] = *sliced(n, 1, memory)
+	}
+	w.snap.Pods = append(w.snap.Pods, api.Pod{Key: "alone", UID: "u", Version: 1, Queue: "borrower", Evictable: true, Spec: api.Spec{Requests: gpus(4)}, Node: "n00", Started: noon.Add(-time.Hour)})
+	w.runs("beside", 30, 1, 2, 4)
+	s, _ := w.load()
+	q := s.m.Queues["borrower"]
+	size := func() (out []int64) {
+		for _, r := range s.runningOf(q) {
+			out = append(out, r.size.At(s.m.Dims.ID(gpu)))
+		}
+		slices.Sort(out)
+		return out
+	}
+	if diff := cmp.Diff([]int64{1000, 2000}, size()); diff != "" {
+		t.Error("as told:", diff)
+	}
+	// The other nodes keep the kinds of slices the same, so that no account is made anew for them.
+	s.m.Apply(&api.Change{Node: sliced(0, 2, 500)})
+	s.m.Apply(&api.Change{Node: sliced(1, 2, 250)})
+	s.m.Freshen()
+	if diff := cmp.Diff([]int64{1000, 2000}, size()); diff != "" {
+		t.Error("after they changed:", diff)
+	}
+	check := cluster.NewCheck(s.m)
+	if s.Check(check, q); len(check.Found) > 0 {
+		t.Errorf("the check finds %v", check.Found)
 	}
 }
 
