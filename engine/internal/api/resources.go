@@ -71,7 +71,7 @@ func (r Resources) Plus(o Resources) Resources {
 func (r Resources) MarshalJSON() ([]byte, error) {
 	m := make(map[string]json.Number, len(r))
 	for _, a := range r {
-		m[a.Resource] = json.Number(numberOf(a))
+		m[a.Resource] = json.Number(NumberOf(a))
 	}
 	return json.Marshal(m)
 }
@@ -99,8 +99,8 @@ func (r *Resources) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// numberOf is the amount as JSON has it.
-func numberOf(a Amount) string {
+// NumberOf is the amount as JSON has it.
+func NumberOf(a Amount) string {
 	if a.Milli != 0 {
 		return why.Thousandths(a.Value*Whole + a.Milli)
 	}
@@ -131,7 +131,7 @@ func amountOf(resource, number string) (Amount, error) {
 func (r Resources) Check() string {
 	for _, a := range r {
 		if a.Milli != 0 {
-			return fmt.Sprintf("%s: %s is not a whole number", a.Resource, numberOf(a))
+			return fmt.Sprintf("%s: %s is not a whole number", a.Resource, NumberOf(a))
 		}
 	}
 	return r.checkParts()

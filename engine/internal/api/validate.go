@@ -157,7 +157,7 @@ func (q *Queue) Check() string {
 	for _, limit := range q.Limits {
 		for _, a := range q.Quota {
 			if a.Resource == limit.Resource && (a.Value > limit.Value || a.Value == limit.Value && a.Milli > limit.Milli) {
-				return fmt.Sprintf("quota: %s of %s is above the limit of %s", numberOf(a), limit.Resource, numberOf(limit))
+				return fmt.Sprintf("quota: %s of %s is above the limit of %s", NumberOf(a), limit.Resource, NumberOf(limit))
 			}
 		}
 	}

@@ -577,16 +577,15 @@ func (m *Model) warnOfPromises(q *Queue) {
 		return
 	}
 	for _, a := range q.Spec.Quota.Sorted() {
-		var sum int64
+		dim := m.Dims.ID(a.Resource)
+		has, sum := q.Quota.At(dim), int64(0)
 		for _, c := range q.Children {
-			if m.Valid(c) {
-				sum += c.Spec.Quota.Get(a.Resource)
-			}
+			sum += c.Quota.At(dim)
 		}
-		if sum > a.Value {
+		if sum > has {
 			m.Tree.Warnings = append(m.Tree.Warnings, api.Rejected{
 				Ref:    api.Ref{Kind: api.KindQueue, Key: q.Name, Version: q.Spec.Version},
-				Reason: fmt.Sprintf("the queues below it are promised %d of %s, and it has %d", sum, a.Resource, a.Value),
+				Reason: fmt.Sprintf("the queues below it are promised %s of %s, and it has %s", api.NumberOf(m.Told(dim, sum)), a.Resource, api.NumberOf(m.Told(dim, has))),
 			})
 		}
 	}
