@@ -167,6 +167,18 @@ func TestBudgetsRollOver(t *testing.T) {
 	}
 }
 
+// A budget of one GPU model is spent by the GPUs of that model, whether or not anything else asks for models.
+func TestBudgetOfOneModel(t *testing.T) {
+	snap := with(clusterOf(1, api.Queue{Name: "a", Version: 1, Budgets: []api.Budget{{Resource: api.OfModel(testGPU, "H100"), Seconds: 1000, Period: time.Hour}}}), work("x", "a", "n0", gpus(2)))
+	snap.Nodes[0].Model = "H100"
+	s := Load(snap, api.Config{})
+	spend(s, shareNoon)
+	spend(s, after(5*time.Minute))
+	if diff := cmp.Diff([]int64{2 * 5 * 60}, spentBy(s, "a").Spent); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // A clock that was years ahead does not stop the adding up for years once it is right again.
 func TestClockThatWasWrong(t *testing.T) {
 	snap := with(clusterOf(1, api.Queue{Name: "a", Version: 1, Budgets: []api.Budget{{Resource: testGPU, Seconds: 9, Period: time.Hour}}}), work("x", "a", "n0", gpus(2)))

@@ -569,6 +569,10 @@ func (m *Model) readAmounts(q *Queue) {
 			f.ByModel = f.ByModel || strings.HasPrefix(a.Resource, m.Config.GPU+"@")
 		}
 	}
+	for _, b := range q.Spec.Budgets {
+		//mutate: budget-of-model
+		f.ByModel = f.ByModel || strings.HasPrefix(b.Resource, m.Config.GPU+"@")
+	}
 }
 
 // warnOfPromises notes where the queues below promise more than this one has to give.
