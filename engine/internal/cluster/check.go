@@ -499,9 +499,6 @@ func (a *Check) Queue(q *Queue) {
 	if q.Counted != 0 && q.CountedAt == q.Epoch {
 		a.Note("queue", q.Name, "workloads", "", int64(q.Counted), int64(len(workloads)))
 	}
-	if q == &a.m.Unqueued {
-		return
-	}
 	//archtest:any-order sums, and Audit sorts what is found
 	for key, h := range a.m.Holds {
 		if !a.m.IsRejected(api.KindHold, key) && a.payerOfHold(h) == q.Name {
@@ -530,6 +527,10 @@ func (a *Check) Queue(q *Queue) {
 				count(c.Part.Charge(auditMemory(a.m.Nodes[h.Node], []string{c.ID}, 0), a.partsBy(q.Name)))
 			}
 		}
+	}
+	if q == &a.m.Unqueued {
+		a.amounts("queue", q.Name, "pledged", q.Pledged, pledged)
+		return
 	}
 	for _, c := range q.Children {
 		fault("children", c.Name, c.Parent == q && a.m.Queues[c.Name] == c)

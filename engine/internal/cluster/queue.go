@@ -133,7 +133,7 @@ func (m *Model) UserOf(p *Pod) string {
 }
 
 // charge enters a pod that has an allocation in its queue's account, and in those above it. Workloads without a queue have an
-// account too, of which only the pods count.
+// account too, which has their pods and what is held for them, but no sums of what they hold.
 func (m *Model) charge(p *Pod) {
 	//mutate: index-pods-that-end
 	if m.endsByItself(p) {
@@ -356,7 +356,12 @@ func (m *Model) pledge(h *Hold, times int64) {
 		h.Payer = m.queueOfWorkload(h.Gang)
 		h.Charge = m.chargeOfHold(h)
 	}
-	for q := h.Payer; q != nil; q = q.Parent {
+	q := h.Payer
+	if q == nil {
+		//mutate: pledge-unqueued
+		q = &m.Unqueued
+	}
+	for ; q != nil; q = q.Parent {
 		for _, d := range h.Charge {
 			q.Pledged.Add(d.Dim, times*d.Amount)
 		}
@@ -610,7 +615,7 @@ func (m *Model) recount() {
 		q.Epoch++
 		q.unfollow()
 	}
-	m.Unqueued.Pods, m.Unqueued.ranks, m.Unqueued.Owned, m.Unqueued.Leavers = nil, nil, 0, 0
+	m.Unqueued.Pods, m.Unqueued.ranks, m.Unqueued.Owned, m.Unqueued.Leavers, m.Unqueued.Pledged = nil, nil, 0, 0, nil
 	m.Unqueued.unfollow()
 	//archtest:any-order sums are the same in any order
 	for _, h := range m.Holds {

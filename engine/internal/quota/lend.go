@@ -11,9 +11,9 @@ import (
 // on their way out are gone and everything that is held is taken. In a trial those that were taken off their node,
 // and will be made again, count as there (Returning).
 func (l *Limits) inUse(dim int) (capacity, taken int64) {
-	more := l.m.Unqueued.Pledged.At(dim) - l.m.Unqueued.Leaving.At(dim)
+	more := l.m.Unqueued.Pledged.At(dim)
 	for _, q := range l.m.Tree.Top {
-		if q.Spec != nil { // what leaves a queue that does not exist counts as taken until it is gone
+		if q.Spec != nil { // what leaves a queue that does not exist, or none, counts as taken until it is gone
 			more += q.Pledged.At(dim) - q.Leaving.At(dim)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/draft"
@@ -175,6 +177,23 @@ func TestOwedReachesAsFarAsQuota(t *testing.T) {
 			api.Pod{Key: "asks", Queue: "team", Evictable: true, Spec: api.Spec{Requests: gpus(4)}})
 		if got := l.Owed(m.WorkloadNamed("asks")); int64(got) != c.want {
 			t.Errorf("with quotas of %d and %d it is owed %d up, not %d", c.team, c.top, got, c.want)
+		}
+	}
+}
+
+// A place that is held for work without a queue is taken as far as others borrow: 16 GPUs, less 8 that a queue does not lend and 4 that
+// are held, leave 4 to borrow.
+func TestWhatIsHeldForUnqueuedWorkIsNotBorrowed(t *testing.T) {
+	for asks, want := range map[int64][]why.Gate{
+		4: nil,
+		5: {{Cause: why.NotLent, Object: "poor", Resource: "nvidia.com/gpu", Need: 5, Have: 4, Certificate: -1}},
+	} {
+		m, l := world([]api.Queue{{Name: "miser", Quota: gpus(10), Lend: gpus(2)}, {Name: "poor"}},
+			api.Pod{Key: "free", Evictable: true, Spec: api.Spec{Requests: gpus(4)}},
+			api.Pod{Key: "asks", Queue: "poor", Evictable: true, Spec: api.Spec{Requests: gpus(asks)}})
+		m.Apply(&api.Change{Hold: &api.Hold{Gang: "free", Version: 2, Node: "n", Requests: gpus(4), Until: noon.Add(time.Hour)}})
+		if diff := cmp.Diff(want, l.Gates(m.WorkloadNamed("asks"), "", nil)); diff != "" {
+			t.Errorf("it asks for %d (-want +got):\n%s", asks, diff)
 		}
 	}
 }
