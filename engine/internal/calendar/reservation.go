@@ -407,12 +407,15 @@ func (c *Calendar) settleHeadroom(g *cluster.Gang, pods []*cluster.Pod) {
 // and then the gang is placed as if these were any other work. A hold keeps the most that the stay must leave at any moment, which is what keptOn says.
 func (c *Calendar) Beside(g *cluster.Gang, asks *index.Question, place func() bool) bool {
 	w := c.stayOn(g, nil)
-	// The memo is by question, and who asks the same question may stay for another time. So it is for those alone of whom nobody
-	// knows when they end: they all must leave the same.
-	if asks != nil && !w.until.IsZero() {
-		asks = nil // who leaves early may use more
+	// The memo is for those alone of whom nobody knows when they end: of promises they all must leave the same, and who leaves
+	// early may use more.
+	shared := asks != nil && w.until.IsZero()
+	var who asker
+	if shared {
+		//mutate: beside-who-asks -> asker{Question: *asks}
+		who = asker{Question: *asks, queue: g.Queue(), soft: w.soft, saves: g.Terms().Checkpoint}
 	}
-	if asks != nil && c.hopeless[*asks] {
+	if shared && c.hopeless[who] {
 		return false
 	}
 	holds := c.keepOff(w)
@@ -424,14 +427,24 @@ func (c *Calendar) Beside(g *cluster.Gang, asks *index.Question, place func() bo
 		}
 		return true
 	}
-	if asks != nil {
+	if shared {
 		if c.hopeless == nil {
-			c.hopeless = make(map[index.Question]bool)
+			c.hopeless = make(map[asker]bool)
 		}
-		c.hopeless[*asks] = true // and stays so: room only gets less
+		c.hopeless[who] = true // and stays so: room only gets less
 	}
 	c.wakeAsItMoves(w)
 	return false
+}
+
+// asker is a question with what bookings ask about who asks it (bars): of two pods that are alike to every node, one
+// may be on a booked node because it is of the booking's queue, because it can be evicted, or because it saves its work
+// in time.
+type asker struct {
+	index.Question
+	queue string
+	soft  bool
+	saves time.Duration // from one checkpoint to the next; 0: never
 }
 
 // KeepOff lets what the gang must leave, if it starts now, be taken from the nodes until rolled
