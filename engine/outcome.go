@@ -97,7 +97,7 @@ func (y *cycle) sameAnswer(q *order.Queued) bool {
 		return false
 	}
 	//mutate: answer-stay
-	if y.times.Stay(q.Gang) < a.Stay {
+	if !y.times.Stay(q.Gang).Covers(a.Stay) {
 		return false
 	}
 	if a.Passing {

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"slices"
-	"time"
 
 	"github.com/berth-dev/berth/engine/internal/attempt"
 	"github.com/berth-dev/berth/engine/internal/cluster"
@@ -28,7 +27,7 @@ func (y *cycle) newPreemption() *preempt.Cycle {
 		StartsBeside: y.attempts.StartsBeside,
 		Delays:       func(g *cluster.Gang, pods []*cluster.Pod) bool { return len(y.times.Breaks(g, pods)) > 0 },
 		Promised:     func(g *cluster.Gang) bool { return y.times.Standing(g) != nil },
-		Stay:         func(g *cluster.Gang) time.Duration { return y.times.Stay(g) },
+		Stay:         func(g *cluster.Gang) cluster.Stay { return y.times.Stay(g) },
 	})
 }
 

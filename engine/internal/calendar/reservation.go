@@ -95,16 +95,21 @@ func (c *Calendar) stay(g *cluster.Gang, from time.Time) stay {
 	return w
 }
 
-// Stay is how long the gang stays once it starts: longest where nobody knows, and where nothing is
-// reserved that it could be in the way of. Whoever stays longer must leave at least as much, which
-// is what answers are shared by.
-func (c *Calendar) Stay(g *cluster.Gang) time.Duration {
-	if len(c.reservations) > 0 {
-		if d := c.runTime(g.Terms(), c.by); d > 0 {
-			return d
-		}
+// Stay is how the gang stays once it starts: for the longest time where nobody knows, and where nothing
+// is reserved that it could be in the way of. Answers are shared by it: see cluster.Stay.
+func (c *Calendar) Stay(g *cluster.Gang) cluster.Stay {
+	if len(c.reservations) == 0 {
+		return cluster.Stay{For: longest}
 	}
-	return longest
+	d := c.runTime(g.Terms(), c.by)
+	s := cluster.Stay{For: d}
+	if d == 0 {
+		s.For = longest
+	}
+	if slices.ContainsFunc(c.reservations, func(r *Reservation) bool { return r.gang == nil && r.queue == "" }) {
+		s.Open, s.Saves = d == 0, g.Terms().Checkpoint
+	}
+	return s
 }
 
 const longest = time.Duration(math.MaxInt64)

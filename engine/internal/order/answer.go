@@ -2,7 +2,6 @@ package order
 
 import (
 	"slices"
-	"time"
 
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
@@ -20,9 +19,9 @@ type Answer struct {
 	Passing bool
 	// Aged says that who was told so has waited for as long as it may be passed.
 	Aged bool
-	// Stay is for how long who was told so stays once it starts: who stays for less may be told
-	// something else, because it may be over before a promised start.
-	Stay time.Duration
+	// Stay is how who was told so stays once it starts: who stays for less may be told something
+	// else, because it may be over before a promised start.
+	Stay cluster.Stay
 }
 
 // Repeat finds out whether answers can be repeated in this cycle, and for whom they cannot: those

@@ -1,8 +1,6 @@
 package preempt
 
 import (
-	"time"
-
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/draft"
 	"github.com/berth-dev/berth/engine/internal/index"
@@ -45,8 +43,8 @@ type Promises struct {
 	Delays func(g *cluster.Gang, pods []*cluster.Pod) bool
 	// Promised says whether the gang was promised a start.
 	Promised func(g *cluster.Gang) bool
-	// Stay is how long the gang stays once it starts, as far as promises and bookings make that matter.
-	Stay func(g *cluster.Gang) time.Duration
+	// Stay is how the gang stays once it starts, as far as promises and bookings make that matter.
+	Stay func(g *cluster.Gang) cluster.Stay
 }
 
 // Cycle is the preemption of one scheduling cycle: what it knows of pods that are on their way out, and which claims

@@ -1,8 +1,6 @@
 package preempt
 
 import (
-	"time"
-
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/index"
 	"github.com/berth-dev/berth/engine/internal/quantity"
@@ -29,7 +27,7 @@ type failures struct {
 	// at is the state, as Model.Standing numbers it. In another state all the rest is void.
 	at uint64
 	// helpless is the claims that no eviction helps, with the shortest stay of those that asked.
-	helpless map[claimKind]time.Duration
+	helpless map[claimKind]cluster.Stay
 	// alone is what the last claim asked for that found nobody to evict, by queue and priority, as accounts count it.
 	alone map[victimPool]quantity.Vector
 	// shares is, of the helpless, those whose queues would have more than their fair share with them.
@@ -111,7 +109,7 @@ func (c *claim) kind() (claimKind, bool) {
 func (y *Cycle) isHelpless(k claimKind, g *cluster.Gang) bool {
 	least, ok := y.failuresNow().helpless[k]
 	//mutate: memo-stay
-	if ok && y.Stay(g) < least {
+	if ok && !y.Stay(g).Covers(least) {
 		return false
 	}
 	return ok
@@ -124,10 +122,10 @@ func (y *Cycle) noteHelpless(k claimKind, g *cluster.Gang) {
 	}
 	f := y.failuresNow()
 	if f.helpless == nil {
-		f.helpless = make(map[claimKind]time.Duration)
+		f.helpless = make(map[claimKind]cluster.Stay)
 	}
 	stay := y.Stay(g)
-	if least, ok := f.helpless[k]; !ok || stay < least {
+	if least, ok := f.helpless[k]; !ok || !stay.Covers(least) {
 		f.helpless[k] = stay
 	}
 }

@@ -118,7 +118,7 @@ func (w *world) load() (*Candidates, *Cycle) {
 		StartsBeside: func(g *cluster.Gang, t cluster.Turn) bool { return fits(g, t) && (w.agrees == nil || w.agrees(gone)) },
 		Delays:       func(*cluster.Gang, []*cluster.Pod) bool { return false },
 		Promised:     func(*cluster.Gang) bool { return false },
-		Stay:         func(*cluster.Gang) time.Duration { return 0 },
+		Stay:         func(*cluster.Gang) cluster.Stay { return cluster.Stay{} },
 	})
 }
 
