@@ -103,6 +103,51 @@ func TestAPromiseIsForTheFirstEndThatSuffices(t *testing.T) {
 	}
 }
 
+// Nanoseconds of Unix time end in the year 2262. Work that is told to run beyond that does not end now for it.
+func TestAPromiseBehindWorkOfLifetimes(t *testing.T) {
+	w := newWorld(1, api.Config{}, api.Snapshot{Pods: []api.Pod{
+		running(lone("runs", 8, 285*365*24), "n0"), lone("waits", 8, 1),
+	}})
+	for range 2 { // given, and kept
+		if got := w.promise("waits"); len(got) == 0 || got[len(got)-1].Start.Before(at(200*365*24)) {
+			t.Errorf("promised %v", got)
+		}
+		w = newWorld(1, api.Config{}, api.Snapshot{Pods: []api.Pod{
+			running(lone("runs", 8, 285*365*24), "n0"), lone("waits", 8, 1),
+		}, Promises: w.draft.Plan.Promises})
+	}
+	w.allReleases()
+	if found := w.Check(); len(found) > 0 {
+		t.Error(found)
+	}
+}
+
+// Wherever the search for the first end begins, it finds the same one, and leaves the model after it.
+func TestTheFirstEndIsFoundFromAnywhere(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		snap := api.Snapshot{Pods: []api.Pod{lone("waits", rapid.Int64Range(1, 9).Draw(t, "asks"), 1)}}
+		n := rapid.IntRange(0, 8).Draw(t, "ends")
+		for i := range n {
+			snap.Pods = append(snap.Pods, running(lone(fmt.Sprint("p", i), 1, float64(rapid.IntRange(1, 5).Draw(t, "hours"))), "n0"))
+		}
+		w := newWorld(1, api.Config{}, snap)
+		g, releases := w.gang("waits"), w.allReleases()
+		find := func(near int) (at time.Time, ok bool, done int) {
+			m := w.m.Mark()
+			defer w.m.Rollback(m)
+			x := &future{c: w.Calendar, g: g, turn: g.TurnNow(), releases: releases}
+			at, ok = x.firstFit(near)
+			return at, ok, len(x.marks)
+		}
+		first, fits, after := find(0)
+		for near := 1; near <= len(releases); near++ {
+			if at, ok, done := find(near); !at.Equal(first) || ok != fits || ok && done != after {
+				t.Fatalf("from %d: %v %v after %d, and from the beginning %v %v after %d", near, at, ok, done, first, fits, after)
+			}
+		}
+	})
+}
+
 // The room of another scheduler's pod that is on its way out is promised too, from when it is released.
 func TestAPromiseCountsOthersThatLeave(t *testing.T) {
 	other := running(lone("other", 8, 0), "n0")

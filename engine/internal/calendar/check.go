@@ -64,7 +64,7 @@ func (c *Calendar) checkReleases(differ func(kind, key, account string, kept, co
 			differ("cluster", "", "order of releases", int64(i), -1)
 		}
 		for _, p := range r.pods {
-			listed[p] = r.at.UnixNano()
+			listed[p] = instant(r.at)
 		}
 	}
 	//archtest:any-order what is found is sorted
@@ -74,7 +74,7 @@ func (c *Calendar) checkReleases(differ func(kind, key, account string, kept, co
 		}
 		end := int64(0)
 		if at := c.endOf(p); !at.IsZero() {
-			end = at.UnixNano()
+			end = instant(at)
 		}
 		differ("pod", p.Key, "release", listed[p], end)
 		delete(listed, p)

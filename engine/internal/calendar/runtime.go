@@ -2,6 +2,7 @@ package calendar
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -309,7 +310,7 @@ func (c *Calendar) allReleases() []release {
 // ending is one pod that ends, or one place that is held until then. Times are numbers here,
 // because tens of thousands of them are sorted.
 type ending struct {
-	at   int64 // in nanoseconds of Unix time
+	at   int64 // see instant
 	pod  *cluster.Pod
 	hold *cluster.Hold
 }
@@ -321,7 +322,17 @@ func (all endings) add(at time.Time, p *cluster.Pod, h *cluster.Hold) endings {
 	if at.IsZero() {
 		return all
 	}
-	return append(all, ending{at.UnixNano(), p, h})
+	return append(all, ending{instant(at), p, h})
+}
+
+// instant is the time as a number: nanoseconds of Unix time. The type ends in the year 2262, and work can be told to run
+// for 292 years: what ends later ends in its last nanosecond, and not in the past.
+func instant(at time.Time) int64 {
+	//mutate: time-beyond-numbers
+	if at.Unix() > math.MaxInt64/int64(time.Second)-1 {
+		return math.MaxInt64
+	}
+	return at.UnixNano()
 }
 
 // endingsOf adds the known ends of the pods.
@@ -367,7 +378,7 @@ func (c *Calendar) releasesOn(nodes []*cluster.Node, by time.Time) []release {
 			}
 		}
 	}
-	last := by.UnixNano()
+	last := instant(by)
 	return slices.DeleteFunc(all, func(e ending) bool { return e.at > last }).join()
 }
 
