@@ -49,6 +49,7 @@ type Calendar struct {
 	releases []release                 // of which since is zero
 	listedAt uint64                    // Model.Standing of releases, plus one
 	lastLate time.Time                 // the latest start of work that a promise of before it would see over; see workEnd
+	evicted  map[string]time.Time      // by pod: see evictedNow
 	ending   map[*cluster.Gang]bool    // that have run for as long as they may, or have to leave booked nodes
 
 	from     time.Time              // of a forecast: the gang that is looked at does not start before; zero: it may now

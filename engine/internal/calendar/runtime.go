@@ -102,18 +102,36 @@ type gangEnd struct {
 	moves uint64
 }
 
-// evictedBy is when a pod that is being evicted is gone: its grace period after it was evicted. One
-// that is evicted in this plan is evicted now.
+// evictedBy is when a pod that is being evicted is gone: its grace period after it is told to end, which is
+// after the warning of its queue. One that is on its way out for a trial alone is told so now.
 func (c *Calendar) evictedBy(p *cluster.Pod) time.Time {
 	grace := c.m.TermsOf(p).Grace
 	if grace == 0 {
 		grace = UsualGrace
 	}
 	at := c.now
-	if e := c.m.Evictions[p.Key]; e != nil {
+	if told, ok := c.evictedNow()[p.Key]; ok {
+		at = told
+	} else if e := c.m.Evictions[p.Key]; e != nil {
 		at = e.At.UTC()
 	}
 	return overdue(at.Add(grace), c.now)
+}
+
+// evictedNow is when the pods that this plan evicts are told to end, by key. Evictions are only ever added to a plan,
+// so that it reads those that came since it was last asked.
+func (c *Calendar) evictedNow() map[string]time.Time {
+	if c.draft == nil { // the cycle is over
+		return c.evicted
+	}
+	for _, e := range c.draft.Plan.Evictions[len(c.evicted):] {
+		if c.evicted == nil {
+			c.evicted = make(map[string]time.Time)
+		}
+		//mutate: time-warned
+		c.evicted[e.Pod] = e.At.UTC()
+	}
+	return c.evicted
 }
 
 // gangEnd is when the members of the gang that run, and are not on their way out, end; zero: nobody
