@@ -8,8 +8,9 @@ import (
 	"github.com/berth-dev/berth/engine/internal/cluster"
 )
 
-// Check recounts what classes keep of domains: each bucket is the sum of its nodes, each domain the sum of its buckets. It
-// costs the buckets of every class. Single nodes are for CheckNodes.
+// Check recounts what classes keep of buckets and domains: each bucket is the sum of its nodes, each domain the sum of its
+// buckets, and each bucket's best node is the first of those with the highest score. It costs the cells of every class.
+// Single nodes are for CheckNodes.
 func (x *Index) Check(found []api.Discrepancy) []api.Discrepancy {
 	//archtest:any-order Audit sorts what is found
 	for _, c := range x.classes.byKey {
@@ -24,6 +25,7 @@ func (x *Index) Check(found []api.Discrepancy) []api.Discrepancy {
 				sum += int64(f.Cells[i].Fits)
 			}
 			found = differ(found, "bucket", b.Nodes[0].Name, c, f.sum, sum)
+			found = c.checkBest(found, b)
 			total += sum
 			for _, d := range b.Domains {
 				if d != nil {
@@ -41,6 +43,19 @@ func (x *Index) Check(found []api.Discrepancy) []api.Discrepancy {
 		}
 	}
 	return found
+}
+
+// checkBest looks for the best node of the bucket again. While the bucket is stale, its top must be at least that node's
+// score: Best passes over buckets by it.
+func (c *Class) checkBest(found []api.Discrepancy, b *cluster.Bucket) []api.Discrepancy {
+	again := c.ByBucket[b.ID]
+	again.findBest()
+	f, top := &c.ByBucket[b.ID], c.tops[b.ID]
+	if f.stale {
+		return differ(found, "top of bucket", b.Nodes[0].Name, c, top, max(top, again.top()))
+	}
+	found = differ(found, "top of bucket", b.Nodes[0].Name, c, top, again.top())
+	return differ(found, "best of bucket", b.Nodes[0].Name, c, int64(f.best), int64(again.best))
 }
 
 // CheckNodes looks again, for every class, at how many pods fit on the nodes. It trusts neither the counts nor what is kept

@@ -141,13 +141,15 @@ func TestCountsFollowTheModel(t *testing.T) {
 	})
 }
 
-// The check finds a count that is wrong, of a node, a bucket and a domain.
+// The check finds a count that is wrong, of a node, a bucket and a domain, and a best node that is not.
 func TestCheckFindsWrongCounts(t *testing.T) {
 	for name, tamper := range map[string]func(*Class){
 		"node":   func(c *Class) { c.ByBucket[0].Cells[1].Fits++ },
 		"bucket": func(c *Class) { c.ByBucket[0].sum-- },
 		"domain": func(c *Class) { c.Sums[0]++ },
 		"total":  func(c *Class) { c.Total++ },
+		"top":    func(c *Class) { c.tops[0]-- },
+		"best":   func(c *Class) { c.ByBucket[0].best++ },
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := racks()
