@@ -56,6 +56,7 @@ type devices struct {
 	attributes map[string]bool              // that claims want to agree in
 	derived    map[string]string            // expressions of attributes that requests derive, by name
 	grown      bool                         // there are more of either
+	crowded    bool                         // there were more selections than are kept
 
 	hosts map[string]*corev1.Node // nodes that list GPUs as broken, by name
 
@@ -701,6 +702,7 @@ func (f *Feed) claimDevices(m *member, v *engine.Pod) (missing []string) {
 			d.undone[m.key] = true
 		}
 	}
+	v.Claims = f.nextClaims(m, v, claims)
 	if Expected(m.pod) && m.bound() { // its Job is let in: its GPUs are counted, and which they are its pods will say
 		whole, of := d.gpusAsked(&asked)
 		gpus, parts, asked = gpus+whole, parts+of, convert.Asked{}
@@ -840,6 +842,7 @@ func (d *devices) learn(a *convert.Asked) {
 				clear(d.selections)
 				clear(d.attributes)
 				clear(d.derived)
+				d.crowded = true
 				d.classMoved() // which forgets resources too
 			}
 			d.selections[s.Name], d.grown = s, true
