@@ -86,6 +86,9 @@ func (m *Manager) Devices() []gpu.Device {
 	return append([]gpu.Device(nil), m.cfg.Devices...)
 }
 
+// Clique is the NVLink domain that the GPUs are in; "": none.
+func (m *Manager) Clique() string { return m.cfg.Clique }
+
 // Driver is the loaded driver; its Version is empty while none is loaded.
 func (m *Manager) Driver() gpu.Driver {
 	if !m.DriverReady() {

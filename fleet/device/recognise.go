@@ -22,6 +22,8 @@ func StackPodOf(p *corev1.Pod) (StackPod, bool) {
 				HostPaths: hostPaths(p, c),
 				Env:       literalEnv(c),
 				ConfigMap: configMap(p, c),
+				Labels:    p.Labels,
+				IP:        p.Status.PodIP,
 			}, true
 		}
 	}
@@ -46,6 +48,7 @@ var programs = map[string]Role{
 	"scheduler":               "",
 	"vgpu-scheduler-extender": "",
 
+	"compute-domain-daemon":         Domain,
 	"compute-domain-kubelet-plugin": "",
 	"compute-domain-controller":     "",
 	"compute-domains":               "", // a container's name: the chart starts its program through a shell

@@ -21,6 +21,7 @@ const (
 	HAMi    Role = "hami-plugin"   // registers the GPUs with the kubelet in place of Plugin, and gives parts of them
 
 	HAMiDRA Role = "hami-dra-driver" // as DRA, and in its place: claims have shares of GPUs
+	Domain  Role = "compute-domain"  // the daemon of a ComputeDomain
 )
 
 // StackPod is a pod of the GPU stack as far as its node's devices depend on it.
@@ -31,6 +32,8 @@ type StackPod struct {
 	HostPaths []string          // host directories that the container sees at the same path
 	Env       map[string]string // the container's literal environment
 	ConfigMap string            // of a device plugin or GFD: where its configurations are, in the pod's namespace; empty: nowhere
+	Labels    map[string]string // the pod's; read-only
+	IP        string            // the pod's; "": it has none yet
 }
 
 // Namespace is the pod's.

@@ -1,6 +1,6 @@
 // Package dra says in Kubernetes' words what NVIDIA's driver for Dynamic Resource Allocation says
-// about the GPUs of a machine: the ResourceSlices that offer them and the parts that MIG could make of them, and
-// which of these an allocated ResourceClaim names.
+// about the GPUs of a machine: the ResourceSlices that offer them and the parts that MIG could make of them,
+// which of these an allocated ResourceClaim names, and what its ComputeDomains consist of.
 //
 // It holds values only: no client, no clock, no state. Package fleet publishes the slices where
 // the driver's pod runs (fleet/device decides that), fleet/kubelet looks up what a pod's claims were
@@ -33,6 +33,7 @@ type Machine struct {
 	Dynamic bool
 	// Shares is that HAMi's driver offers the GPUs, of which claims have shares.
 	Shares bool
+	Clique string // the NVLink domain that the GPUs are in; "": none
 }
 
 // DriverName is that of the driver on the machine.
