@@ -178,6 +178,12 @@ func (m Machine) Has(driver string) bool {
 	return driver == m.DriverName() || driver == DomainDriver && m.domains()
 }
 
+// PermanentError is one that NVIDIA's driver does not try again upon.
+type PermanentError struct{ Err error }
+
+func (e PermanentError) Error() string { return e.Err.Error() }
+func (e PermanentError) Unwrap() error { return e.Err }
+
 // DomainUse is what a claim has of a compute domain.
 type DomainUse struct {
 	Domain string // the UID
@@ -220,7 +226,7 @@ func domainOf(all []resourcev1.DeviceAllocationConfiguration, request string, da
 			}
 			var config struct{ Kind, DomainID string }
 			if err := json.Unmarshal(c.Opaque.Parameters.Raw, &config); err != nil {
-				return "", fmt.Errorf("error decoding config parameters: %w", err)
+				return "", PermanentError{fmt.Errorf("error decoding config parameters: %w", err)}
 			}
 			named := slices.Contains(c.Requests, request)
 			if named && config.Kind != want {

@@ -31,6 +31,9 @@ func (w *worker) prepareClaims(ctx context.Context, m *Machine, pod *corev1.Pod)
 	if err == nil {
 		err = prepareAll(m, pod, claims)
 	}
+	if err == nil {
+		err = w.useDomains(ctx, m, claims)
+	}
 	if err != nil {
 		return fmt.Errorf("prepare dynamic resources: %w", err)
 	}
@@ -119,12 +122,12 @@ func usable(pod *corev1.Pod, ref *corev1.PodResourceClaim, claim *resourcev1.Res
 	return nil
 }
 
-// driversReady checks that each claim's drivers are there to prepare it. One is simulated on a machine.
+// driversReady checks that each claim's drivers are there to prepare it.
 func driversReady(m *Machine, claims []podClaim) error {
-	driver := driverOf(m).DriverName()
+	machine := driverOf(m)
 	for _, claim := range claims {
 		for _, r := range claim.results() {
-			if r.Driver != driver || !m.Devices.DRAReady() {
+			if !machine.Has(r.Driver) || !m.Devices.DRAReady() {
 				return fmt.Errorf("DRA driver %s is not registered", r.Driver)
 			}
 		}
@@ -134,7 +137,7 @@ func driversReady(m *Machine, claims []podClaim) error {
 
 // driverOf is the machine as its DRA driver sees it.
 func driverOf(m *Machine) dra.Machine {
-	return dra.Machine{Node: m.Name, GPUs: m.Devices.Devices(), Dynamic: m.Devices.DynamicMIG(), Shares: m.Devices.SharesGPUs()}
+	return dra.Machine{Node: m.Name, GPUs: m.Devices.Devices(), Dynamic: m.Devices.DynamicMIG(), Shares: m.Devices.SharesGPUs(), Clique: m.Devices.Clique()}
 }
 
 // prepareAll books the claims' devices for the pod. What it booked before an error stays with the pod

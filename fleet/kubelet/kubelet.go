@@ -71,6 +71,8 @@ type Options struct {
 	StackChanged func(node string)
 	// ImagesChanged is called when an image was pulled to the node. What holds of StackChanged holds of it.
 	ImagesChanged func(node string)
+	// Domains are the compute domains. Nil: there are none, and no machine is in an NVLink domain.
+	Domains Domains
 }
 
 // Kubelet runs pods. Make one with New and start it with Run; it implements stream.Backend.
@@ -82,6 +84,7 @@ type Kubelet struct {
 	log           *slog.Logger
 	stackChanged  func(node string)
 	imagesChanged func(node string)
+	domains       Domains
 
 	sources *sources
 	names   *names
@@ -102,7 +105,7 @@ type Kubelet struct {
 // New makes a Kubelet that does nothing until Run.
 func New(o Options) *Kubelet {
 	k := &Kubelet{
-		client: o.Client, machine: o.Machine, workloads: o.Workloads, clock: o.Clock, log: o.Log, stackChanged: o.StackChanged, imagesChanged: o.ImagesChanged,
+		client: o.Client, machine: o.Machine, workloads: o.Workloads, clock: o.Clock, log: o.Log, stackChanged: o.StackChanged, imagesChanged: o.ImagesChanged, domains: o.Domains,
 		budget: shell.NewBudget(),
 		logs:   budget.NewStore(allLogs, freeLog),
 		events: newRecorder(),

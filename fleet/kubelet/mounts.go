@@ -44,6 +44,9 @@ func (w *worker) mount(ctx context.Context, m *Machine) (retry time.Time) {
 		return w.stuck("FailedPrepareDynamicResources", "Failed to prepare dynamic resources: prepare dynamic resources: NodePrepareResources: rpc error: code = DeadlineExceeded desc = context deadline exceeded")
 	}
 	if err := w.prepareClaims(ctx, m, pod); err != nil {
+		if w.patient(err) {
+			return time.Now().Add(domainRetry)
+		}
 		return w.stuck("FailedPrepareDynamicResources", "Failed to prepare dynamic resources: "+err.Error())
 	}
 	w.mounts, w.mountWait = made, 0

@@ -79,7 +79,7 @@ func (w *worker) terminate(ctx context.Context, e *ending) (done bool) {
 	if ctx.Err() != nil || w.host.powered() == nil {
 		return false
 	}
-	w.host.release(w.uid)
+	w.release(w.current())
 	w.change(func() {
 		w.over, w.sandbox = true, false
 		if e.reason != "" {

@@ -33,6 +33,7 @@ type worker struct {
 	rebooted    bool              // the machine came back, or this process did: containers were lost
 	mounts      mounts            // nil: not mounted yet
 	mountWait   time.Duration     // since the last try to mount; 0: none failed
+	domainSince time.Time         // when its claims were first to be prepared for a compute domain; zero: they are, or were given up
 	claimed     claimed           // devices by way of ResourceClaims, once they are prepared
 	claimLimits map[string]limits // by container: how much of those that are shared
 	spec        workload.Spec
@@ -85,7 +86,7 @@ func (w *worker) run(ctx context.Context) {
 	w.killAll()
 	w.discard()
 	if ctx.Err() == nil {
-		w.host.release(w.uid)
+		w.release(w.current())
 		w.host.detach(w)
 		w.change(func() { w.over = true })
 		w.mu.Lock()
