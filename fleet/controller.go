@@ -52,6 +52,7 @@ type controller struct {
 	byHand     chan struct{} // capacity 1: nodes to adopt may have changed
 	faults     *faults       // nil: there is no such kind
 	launches   *launches     // nil: nobody launches machines
+	domains    *domains      // nil: there are no compute domains
 
 	mu       sync.Mutex
 	problems map[string]string // by pool; see wanted
@@ -80,6 +81,7 @@ func (c *controller) nodeEvents() cache.ResourceEventHandler {
 
 func (c *controller) nodeSeen(old, node *corev1.Node) {
 	c.countPools(c.tally.SetNode(node))
+	c.domains.nodeSeen(old, node)
 	if is := markOf(node); is != markOf(old) || is.fake && old.UID != node.UID {
 		c.adopt()
 	}
@@ -95,6 +97,9 @@ func (c *controller) nodeGone(obj any) {
 		return
 	}
 	c.countPools(c.tally.DropNode(name))
+	if node, ok := obj.(*corev1.Node); ok {
+		c.domains.nodeSeen(node, nil)
+	}
 	if m := c.machines.get(name); m != nil && m.wants().byHand {
 		c.adopt()
 	}
@@ -206,6 +211,10 @@ func (c *controller) run(ctx context.Context, changed <-chan struct{}) error {
 		wg.Go(func() { work(ctx, c.log, "node", c.nodeQueue, c.syncNode) })
 	}
 	wg.Go(func() { work(ctx, c.log, "pool", c.poolQueue, c.syncPool) })
+	if c.domains != nil {
+		wg.Go(func() { work(ctx, c.log, "compute domain", c.domains.queue, c.domains.sync) })
+		defer c.domains.queue.ShutDown()
+	}
 	defer c.nodeQueue.ShutDown()
 	defer c.poolQueue.ShutDown()
 	for {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,7 +20,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
@@ -34,12 +37,16 @@ import (
 type stackBed struct {
 	mu      sync.Mutex
 	pods    []device.StackPod
+	daemons map[string]device.StackPod // of compute domains, by node
 	changed map[string]int
 }
 
-func (s *stackBed) StackPods(string) []device.StackPod {
+func (s *stackBed) StackPods(node string) []device.StackPod {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if d, ok := s.daemons[node]; ok {
+		return append(slices.Clone(s.pods), d)
+	}
 	return s.pods
 }
 
@@ -58,6 +65,7 @@ type bed struct {
 	*controller
 	t      *testing.T
 	client *fake.Clientset
+	kinds  *dynamicfake.FakeDynamicClient
 	leases *leaseServer
 	stack  *stackBed
 	poke   chan struct{}
@@ -72,7 +80,8 @@ func newBed(t *testing.T, cold bool, pools []*v1alpha1.Pool, objects ...runtime.
 	b := &bed{
 		t: t, client: client, poke: make(chan struct{}, 1),
 		leases:   &leaseServer{start: time.Now(), stored: map[string]*coordinationv1.Lease{}},
-		stack:    &stackBed{changed: map[string]int{}},
+		stack:    &stackBed{changed: map[string]int{}, daemons: map[string]device.StackPod{}},
+		kinds:    dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{domainResource: "ComputeDomainList"}),
 		statuses: map[string]v1alpha1.PoolStatus{},
 	}
 	b.controller = &controller{
@@ -87,26 +96,32 @@ func newBed(t *testing.T, cold bool, pools []*v1alpha1.Pool, objects ...runtime.
 	b.controller.pools = b.poolServer()
 	b.controller.faults = newFaults(b.controller.pools, cache.NewStore(cache.MetaNamespaceKeyFunc))
 	b.machines = &machines{cold: cold, node: b.node}
+	domains := watchDomains(b.kinds)
+	b.domains = newDomains(b.controller, b.kinds, domains.GetIndexer(), (&parts{controller: b.controller}).allNodes)
 	b.setPools(pools...)
-	b.start(factory)
+	b.start(factory, domains)
 	return b
 }
 
-func (b *bed) start(factory informers.SharedInformerFactory) {
+func (b *bed) start(factory informers.SharedInformerFactory, domains cache.SharedIndexInformer) {
 	nodes := factory.Core().V1().Nodes().Informer()
 	if _, err := nodes.AddEventHandler(b.nodeEvents()); err != nil {
 		b.t.Fatal(err)
 	}
-	slices := factory.Resource().V1().ResourceSlices().Informer()
-	if _, err := slices.AddEventHandler(b.sliceEvents()); err != nil {
+	resources := factory.Resource().V1().ResourceSlices().Informer()
+	if _, err := resources.AddEventHandler(b.sliceEvents()); err != nil {
+		b.t.Fatal(err)
+	}
+	if _, err := domains.AddEventHandler(b.domains.events()); err != nil {
 		b.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(b.t.Context())
 	factory.StartWithContext(ctx)
-	if !cache.WaitFor(ctx, "", nodes.HasSyncedChecker(), slices.HasSyncedChecker()) {
+	var wg sync.WaitGroup
+	wg.Go(func() { domains.RunWithContext(ctx) })
+	if !cache.WaitFor(ctx, "", nodes.HasSyncedChecker(), resources.HasSyncedChecker(), domains.HasSyncedChecker()) {
 		b.t.Fatal("no nodes")
 	}
-	var wg sync.WaitGroup
 	wg.Go(func() { b.controller.leases.Run(ctx) })
 	wg.Go(func() {
 		if err := b.run(ctx, b.poke); err != nil {

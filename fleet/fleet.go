@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -59,6 +60,7 @@ type parts struct {
 	poolCache   cache.SharedIndexInformer
 	faultCache  cache.SharedIndexInformer
 	launchCache cache.SharedIndexInformer
+	domainCache cache.SharedIndexInformer
 }
 
 // assemble makes the parts and ties them together; nothing moves yet.
@@ -116,6 +118,12 @@ func newParts(o Options) (*parts, error) {
 		launches:   newLaunches(p.launchCache.GetStore()),
 	}
 	p.machines = &machines{clock: clock.Clock{Speed: o.Speed}, cold: o.Cold, node: p.node}
+	kinds, err := dynamic.NewForConfig(unlimited(o.Config))
+	if err != nil {
+		return nil, fmt.Errorf("client: %w", err)
+	}
+	p.domainCache = watchDomains(kinds)
+	p.domains = newDomains(p.controller, kinds, p.domainCache.GetIndexer(), p.allNodes)
 	return p, nil
 }
 
@@ -142,8 +150,9 @@ func (p *parts) addKubelet(o Options) error {
 		Log:           o.Log,
 		StackChanged:  p.nodeQueue.Add,
 		ImagesChanged: func(node string) { p.nodeQueue.AddAfter(node, statusFrequency) },
+		Domains:       p.domains,
 	})
-	p.controller.pods = p.kubelet
+	p.controller.pods, p.domains.pods = p.kubelet, p.kubelet
 	return nil
 }
 
@@ -210,8 +219,12 @@ func (p *parts) control(ctx context.Context) error {
 	if _, err := p.launchCache.AddEventHandler(p.launches.events()); err != nil {
 		return fmt.Errorf("watch machines: %w", err)
 	}
+	if _, err := p.domainCache.AddEventHandler(p.domains.events()); err != nil {
+		return fmt.Errorf("watch compute domains: %w", err)
+	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	wg.Go(func() { p.domainCache.RunWithContext(ctx) })
 	wg.Go(func() { p.launchCache.RunWithContext(ctx) })
 	wg.Go(func() { p.poolCache.RunWithContext(ctx) })
 	wg.Go(func() { p.faultCache.RunWithContext(ctx) })
@@ -220,7 +233,7 @@ func (p *parts) control(ctx context.Context) error {
 	if err := p.leases.Recall(ctx); err != nil {
 		return err
 	}
-	if !cache.WaitFor(ctx, "", p.nodes.HasSyncedChecker(), p.slices.HasSyncedChecker(), p.poolCache.HasSyncedChecker(), p.faultCache.HasSyncedChecker(), p.launchCache.HasSyncedChecker()) {
+	if !cache.WaitFor(ctx, "", p.nodes.HasSyncedChecker(), p.slices.HasSyncedChecker(), p.poolCache.HasSyncedChecker(), p.faultCache.HasSyncedChecker(), p.launchCache.HasSyncedChecker(), p.domainCache.HasSyncedChecker()) {
 		return nil
 	}
 	return p.run(ctx, changed)

@@ -42,7 +42,15 @@ func Install(ctx context.Context, admin *rest.Config, pools []v1alpha1.Pool) err
 	if err != nil {
 		return fmt.Errorf("machine kind: %w", err)
 	}
-	for _, k := range []crd.Kind{trouble, launches} {
+	text, err := manifestFiles.ReadFile("manifests/computedomain.yaml")
+	if err != nil {
+		return err
+	}
+	domains, err := crd.Read(text)
+	if err != nil {
+		return fmt.Errorf("compute domain kind: %w", err)
+	}
+	for _, k := range []crd.Kind{trouble, launches, domains} {
 		if _, err := k.Apply(ctx, c.rest); err != nil {
 			return err
 		}

@@ -139,7 +139,7 @@ func TestRestartDoesNotUndoUsersEdits(t *testing.T) {
 	if len(s.pools) > 0 {
 		t.Error("a pool that a user removed is back")
 	}
-	if n := s.count("PATCH", "/api"); n != 5 {
+	if n := s.count("PATCH", "/api"); n != 6 {
 		t.Errorf("want only the kinds and the rights to be written, got %v", s.requests)
 	}
 }

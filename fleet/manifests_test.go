@@ -179,7 +179,7 @@ func TestDeviceClass(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, name := range []string{dra.Driver, "mig.nvidia.com", dra.HAMiDriver} {
+	for i, name := range []string{dra.Driver, "mig.nvidia.com", dra.HAMiDriver, "compute-domain-default-channel.nvidia.com", "compute-domain-daemon.nvidia.com"} {
 		class := decode[resourcev1.DeviceClass](t, list[i])
 		if class.Name != name || list[i].Path != "/apis/resource.k8s.io/v1/deviceclasses/"+name {
 			t.Errorf("class %s at %s", class.Name, list[i].Path)
@@ -193,12 +193,12 @@ func TestStorageClass(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	class := decode[storagev1.StorageClass](t, list[3])
+	class := decode[storagev1.StorageClass](t, list[5])
 	if class.Provisioner != storage.Provisioner || *class.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer || class.Annotations["storageclass.kubernetes.io/is-default-class"] != "true" {
 		t.Errorf("class %+v", class)
 	}
-	if want := "/apis/storage.k8s.io/v1/storageclasses/zonal"; list[3].Path != want {
-		t.Errorf("at %s, want %s", list[3].Path, want)
+	if want := "/apis/storage.k8s.io/v1/storageclasses/zonal"; list[5].Path != want {
+		t.Errorf("at %s, want %s", list[5].Path, want)
 	}
 }
 

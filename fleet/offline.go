@@ -39,7 +39,8 @@ func Boot(pools []v1alpha1.Pool, now time.Time) (Booted, error) {
 		n.UID, n.CreationTimestamp.Time = types.UID("node-"+n.Name), now.Add(-time.Hour)
 		out.Nodes = append(out.Nodes, n)
 		if w.pool.Spec.Advertise == v1alpha1.AdvertiseDRA && m.Slices(now).Publish {
-			out.ResourceSlices = append(out.ResourceSlices, slicesOf(n.Name, m, n)...)
+			gpus, channels := slicesOf(n.Name, m, n)
+			out.ResourceSlices = append(append(out.ResourceSlices, gpus...), channels...)
 		}
 	}
 	return out, out.addClasses()

@@ -22,7 +22,7 @@ func (c *controller) sliceEvents() cache.ResourceEventHandler {
 		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 			obj = gone.Obj
 		}
-		if s, ok := obj.(*resourcev1.ResourceSlice); ok && (s.Spec.Driver == dra.Driver || s.Spec.Driver == dra.HAMiDriver) && s.Spec.NodeName != nil {
+		if s, ok := obj.(*resourcev1.ResourceSlice); ok && (s.Spec.Driver == dra.Driver || s.Spec.Driver == dra.HAMiDriver || s.Spec.Driver == dra.DomainDriver) && s.Spec.NodeName != nil {
 			c.nodeQueue.Add(*s.Spec.NodeName)
 		}
 	}
@@ -37,9 +37,9 @@ func (c *controller) syncSlices(ctx context.Context, m *machine, node *corev1.No
 	}
 	state := m.devices.Slices(now)
 	c.wakeAt(m.name, state.Changes, now)
-	want := slicesOf(m.name, m.devices, node)
+	want, channels := slicesOf(m.name, m.devices, node)
 	have := map[string]*resourcev1.ResourceSlice{}
-	for _, w := range want {
+	for _, w := range slices.Concat(want, channels) {
 		s, err := c.sliceStore.Get(w.Name)
 		if err != nil && !apierrors.IsNotFound(err) {
 			return wrap(err, "look up the resource slices of node %s", m.name)
@@ -50,7 +50,11 @@ func (c *controller) syncSlices(ctx context.Context, m *machine, node *corev1.No
 	}
 	switch {
 	case state.Publish:
-		return c.publishSlices(ctx, m, have, want)
+		if err := c.publishSlices(ctx, m, have, want); err != nil {
+			return err
+		}
+		c.countPools(c.tally.SetSlice(m.name, int64(len(m.devices.Devices()))))
+		return c.publishSlices(ctx, m, have, channels)
 	case !state.Keep:
 		c.countPools(c.tally.SetSlice(m.name, 0))
 		return c.wipeSlices(ctx, have)
@@ -58,7 +62,7 @@ func (c *controller) syncSlices(ctx context.Context, m *machine, node *corev1.No
 	return nil
 }
 
-// publishSlices writes the slices that are not as they should be.
+// publishSlices writes the slices of a driver that are not as they should be.
 func (c *controller) publishSlices(ctx context.Context, m *machine, have map[string]*resourcev1.ResourceSlice, want []*resourcev1.ResourceSlice) error {
 	client := c.client.ResourceV1().ResourceSlices()
 	for _, next := range dra.Next(have, want) {
@@ -78,7 +82,6 @@ func (c *controller) publishSlices(ctx context.Context, m *machine, have map[str
 			return wrap(err, "publish resource slice %s", next.Name)
 		}
 	}
-	c.countPools(c.tally.SetSlice(m.name, int64(len(m.devices.Devices()))))
 	return nil
 }
 
@@ -94,9 +97,13 @@ func (c *controller) wipeSlices(ctx context.Context, have map[string]*resourcev1
 	return nil
 }
 
-// slicesOf is what the DRA driver on the node offers. The GPUs are all there, healthy or not: by
+// slicesOf is what the DRA driver on the node offers: GPUs, and channels of compute domains. The GPUs are all there, healthy or not: by
 // default NVIDIA's driver does not look.
-func slicesOf(name string, devices *device.Manager, node *corev1.Node) []*resourcev1.ResourceSlice {
-	m := dra.Machine{Node: name, GPUs: devices.Devices(), Driver: devices.Driver(), Dynamic: devices.DynamicMIG(), Shares: devices.SharesGPUs()}
-	return m.Slices(metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID, Controller: new(true)})
+func slicesOf(name string, devices *device.Manager, node *corev1.Node) (gpus, channels []*resourcev1.ResourceSlice) {
+	m := dra.Machine{Node: name, GPUs: devices.Devices(), Driver: devices.Driver(), Dynamic: devices.DynamicMIG(), Shares: devices.SharesGPUs(), Clique: devices.Clique()}
+	owner := metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID, Controller: new(true)}
+	if s := m.DomainSlice(owner); s != nil {
+		channels = append(channels, s)
+	}
+	return m.Slices(owner), channels
 }

@@ -138,7 +138,10 @@ func (c *controller) heartbeat(ctx context.Context, m *machine, node *corev1.Nod
 	if err := c.writeStatus(ctx, m, node, publish(node, c.facts(m, now), adv, now)); err != nil {
 		return err
 	}
-	return c.syncSlices(ctx, m, node, now)
+	if err := c.syncSlices(ctx, m, node, now); err != nil {
+		return err
+	}
+	return c.domains.settle(ctx, node)
 }
 
 func (c *controller) writeStatus(ctx context.Context, m *machine, node, next *corev1.Node) error {
