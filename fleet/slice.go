@@ -100,7 +100,7 @@ func (c *controller) wipeSlices(ctx context.Context, have map[string]*resourcev1
 // slicesOf is what the DRA driver on the node offers: GPUs, and channels of compute domains. The GPUs are all there, healthy or not: by
 // default NVIDIA's driver does not look.
 func slicesOf(name string, devices *device.Manager, node *corev1.Node) (gpus, channels []*resourcev1.ResourceSlice) {
-	m := dra.Machine{Node: name, GPUs: devices.Devices(), Driver: devices.Driver(), Dynamic: devices.DynamicMIG(), Shares: devices.SharesGPUs(), Clique: devices.Clique()}
+	m := dra.Machine{Node: name, GPUs: devices.Devices(), Driver: devices.Driver(), Dynamic: devices.DynamicMIG(), Shares: devices.SharesGPUs(), Clique: devices.Clique(), Trouble: devices.Seen()}
 	owner := metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID, Controller: new(true)}
 	if s := m.DomainSlice(owner); s != nil {
 		channels = append(channels, s)

@@ -2,7 +2,9 @@ package device
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -45,6 +47,18 @@ func (m *Manager) DRAReady() bool {
 func (m *Manager) draServes() bool {
 	return m.cfg.Advertise == ByDRA && len(m.cfg.Devices) > 0 && m.driverReady() &&
 		(slices.ContainsFunc(m.stack.ready(DRA), StackPod.reachesRegistry) || slices.ContainsFunc(m.stack.ready(HAMiDRA), StackPod.reachesRegistry))
+}
+
+// Seen is what is wrong with the GPUs, by position, as far as the DRA driver sees it: by default it does not look.
+func (m *Manager) Seen() map[int]gpu.Trouble {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range m.stack.ready(DRA) {
+		if slices.Contains(strings.Split(p.Env["FEATURE_GATES"], ","), "NVMLDeviceHealthCheck=true") {
+			return maps.Clone(m.trouble)
+		}
+	}
+	return nil
 }
 
 // SharesGPUs says whether claims have shares of the GPUs here.

@@ -324,3 +324,15 @@ func TestShares(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A driver with health checks sees what is wrong with GPUs; by default it does not look.
+func TestWhatTheDRADriverSees(t *testing.T) {
+	for gates, want := range map[string]bool{"": false, "NVMLDeviceHealthCheck=true": true, "DynamicMIG=true,NVMLDeviceHealthCheck=true": true, "NVMLDeviceHealthCheck=false": false} {
+		m := New(Config{Devices: gpu.Devices("n", []gpu.Group{{Count: 2}}), HostDriver: true, Driver: gpu.Driver{Version: "580.95.05"}, Advertise: ByDRA})
+		m.SetStack([]StackPod{{Name: "x/dra", Role: DRA, Ready: true, Env: map[string]string{"FEATURE_GATES": gates}}}, time.Now())
+		m.SetTrouble(map[int]gpu.Trouble{1: {Xid: 79}}, false)
+		if got := m.Seen()[1].Xid == 79; got != want {
+			t.Errorf("with %q: %t", gates, got)
+		}
+	}
+}

@@ -34,6 +34,8 @@ type Machine struct {
 	// Shares is that HAMi's driver offers the GPUs, of which claims have shares.
 	Shares bool
 	Clique string // the NVLink domain that the GPUs are in; "": none
+	// Trouble is what the driver sees that is wrong with GPUs, by index: nothing, unless it looks, which is its feature NVMLDeviceHealthCheck.
+	Trouble map[int]gpu.Trouble
 }
 
 // DriverName is that of the driver on the machine.

@@ -68,11 +68,13 @@ func (m Machine) specs() (specs []resourcev1.ResourceSliceSpec, ends []string) {
 
 // Next is the slices to write so that those of the node, of which have are there, say what want says: in the order of want,
 // nil where nothing is to be written, and without a resource version where one is to be made. A pool that says something
-// else is a new generation of it, in all its slices: whoever looked at an older one sees that it is out of date.
+// else is a new generation of it, in all its slices: whoever looked at an older one sees that it is out of date. Since when taints are there is
+// taken over into want.
 func Next(have map[string]*resourcev1.ResourceSlice, want []*resourcev1.ResourceSlice) []*resourcev1.ResourceSlice {
 	generation, other := int64(1), false
 	for _, w := range want {
 		if h := have[w.Name]; h != nil {
+			keepTimes(h, w)
 			generation = max(generation, h.Spec.Pool.Generation)
 			other = other || !says(h, w)
 		}
@@ -101,8 +103,15 @@ func says(have, want *resourcev1.ResourceSlice) bool {
 	return equality.Semantic.DeepEqual(spec, want.Spec)
 }
 
-// device is a GPU or a part of one. What is not known of a model is left out.
+// device is a GPU or a part of one, with its taints.
 func (m Machine) device(d gpu.Device) resourcev1.Device {
+	out := m.described(d)
+	out.Taints = m.taints(d)
+	return out
+}
+
+// described is a GPU or a part of one. What is not known of a model is left out.
+func (m Machine) described(d gpu.Device) resourcev1.Device {
 	if d.MIG != nil {
 		return m.part(d)
 	}
