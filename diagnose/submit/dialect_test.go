@@ -194,6 +194,10 @@ func TestGangsOfControllers(t *testing.T) {
 		mpi    = `{apiVersion: kubeflow.org/v2beta1, kind: MPIJob, metadata: {name: train}, spec: `
 		torch  = `{apiVersion: kubeflow.org/v1, kind: PyTorchJob, metadata: {name: train}, spec: `
 	)
+	apart := func(size, policy string) string { // subgroups that have a zone each
+		return strings.Replace(lws, "name: train", "name: train, annotations: {leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology: topology.kubernetes.io/zone}", 1) +
+			`{leaderWorkerTemplate: {size: ` + size + `, ` + policy + worker + `}}}`
+	}
 	jobs := func(replicas, parallelism string) string {
 		return `{replicatedJobs: [{name: w, replicas: ` + replicas + `, template: {spec: {parallelism: ` + parallelism + `, completions: ` + parallelism + `, ` + template + `}}}]}}`
 	}
@@ -212,7 +216,14 @@ func TestGangsOfControllers(t *testing.T) {
 		"LeaderWorkerSet of groups that have a zone each": {exclusive(lws, `{replicas: 2, leaderWorkerTemplate: {size: 6, `+worker+`}}}`), Starts},
 		"LeaderWorkerSet of more groups than zones":       {exclusive(lws, `{replicas: 3, leaderWorkerTemplate: {size: 1, `+worker+`}}}`), Never},
 		// The workers have a zone, and the leader none beside them: the plan takes their rule for one that others may cease to break.
-		"LeaderWorkerSet of groups larger than their zones": {exclusive(lws, `{leaderWorkerTemplate: {size: 7, `+worker+`}}}`), Waits},
+		"LeaderWorkerSet of groups larger than their zones":        {exclusive(lws, `{leaderWorkerTemplate: {size: 7, `+worker+`}}}`), Waits},
+		"LeaderWorkerSet of subgroups that have a zone each":       {apart("12", "subGroupPolicy: {subGroupSize: 6}, "), Starts},
+		"LeaderWorkerSet of more subgroups than zones":             {apart("3", "subGroupPolicy: {subGroupSize: 1, subGroupPolicyType: LeaderWorker}, "), Never},
+		"LeaderWorkerSet whose leader is one more in a subgroup":   {apart("11", "subGroupPolicy: {subGroupSize: 5}, "), Starts},
+		"LeaderWorkerSet whose leader is in no subgroup":           {apart("5", "subGroupPolicy: {subGroupSize: 2, subGroupPolicyType: LeaderExcluded}, "), Starts},
+		"LeaderWorkerSet of three subgroups beside their leader":   {apart("7", "subGroupPolicy: {subGroupSize: 2, subGroupPolicyType: LeaderExcluded}, "), Never},
+		"LeaderWorkerSet of subgroups of several sizes":            {apart("6", "subGroupPolicy: {subGroupSize: 4}, "), Never},
+		"LeaderWorkerSet of subgroups apart that it does not have": {apart("4", ""), Never},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := twoZones()

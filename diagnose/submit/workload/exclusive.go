@@ -1,8 +1,6 @@
 package workload
 
 import (
-	"fmt"
-
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +19,10 @@ const (
 	lwsGroup       = "leaderworkerset.sigs.k8s.io/group-key"
 	lwsGroupIndex  = "leaderworkerset.sigs.k8s.io/group-index"
 	lwsWorkerIndex = "leaderworkerset.sigs.k8s.io/worker-index"
+
+	lwsSubgroupExclusive = "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology"
+	lwsSubgroup          = "leaderworkerset.sigs.k8s.io/subgroup-key"
+	lwsSubgroupIndex     = "leaderworkerset.sigs.k8s.io/subgroup-index"
 )
 
 // keepApart gives the pods of a JobSet's Job what its controller and its webhook give them where the Job is to have a topology domain to
@@ -70,67 +72,4 @@ func exclusive(t *corev1.PodTemplateSpec, key, value, topology string, namespace
 		metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpNotIn, Values: []string{value}},
 	))
 	t.Spec.Affinity = a
-}
-
-// leaderWorkerSet makes the groups of a LeaderWorkerSet (pkg/webhooks/pod_webhook.go). Without a template of its own the leader is made
-// of the workers'.
-func (m *maker) leaderWorkerSet(w *Workload, u *unstructured.Unstructured) error {
-	var spec struct {
-		Replicas *int32 `json:"replicas"`
-		Group    struct {
-			Size   *int32                  `json:"size"`
-			Leader *corev1.PodTemplateSpec `json:"leaderTemplate"`
-			Worker corev1.PodTemplateSpec  `json:"workerTemplate"`
-		} `json:"leaderWorkerTemplate"`
-	}
-	if err := decode(u.Object["spec"], &spec); err != nil {
-		return fmt.Errorf("spec: %w", err)
-	}
-	const at = "/spec/leaderWorkerTemplate/"
-	if len(spec.Group.Worker.Spec.Containers) == 0 || spec.Group.Leader != nil && len(spec.Group.Leader.Spec.Containers) == 0 {
-		return nil
-	}
-	groups, size := atLeast(spec.Replicas, 0), atLeast(spec.Group.Size, 1)
-	for g := range max(1, groups) {
-		group := func(name, path string, from *corev1.PodTemplateSpec, n, first int) {
-			if groups == 0 {
-				n = 0
-			}
-			t := from.DeepCopy()
-			if t.Labels == nil {
-				t.Labels = make(map[string]string)
-			}
-			t.Labels[crewLabels["leaderworkerset.x-k8s.io"]], t.Labels[lwsGroupIndex] = u.GetName(), fmt.Sprint(g)
-			if by := u.GetAnnotations()[lwsExclusive]; by != "" {
-				exclusive(t, lwsGroup, fmt.Sprintf("%s-%d", u.GetName(), g), by, nil)
-			}
-			t.Labels[lwsWorkerIndex] = fmt.Sprint(first)
-			p := m.standIn(u, fmt.Sprintf("%s-%d", name, g), at+path, t, n)
-			for i, pod := range p.Pods {
-				pod.Labels[lwsWorkerIndex] = fmt.Sprint(first + i)
-			}
-			w.add(p)
-		}
-		if m.left == 0 {
-			w.add(Part{Name: "worker", Maker: u, Template: at + "workerTemplate", Wanted: times(groups-g, size)})
-			break
-		}
-		if spec.Group.Leader == nil {
-			group("leader", "workerTemplate", &spec.Group.Worker, 1, 0)
-		} else {
-			group("leader", "leaderTemplate", spec.Group.Leader, 1, 0)
-		}
-		if size > 1 {
-			group("worker", "workerTemplate", &spec.Group.Worker, size-1, 1)
-		}
-	}
-	return nil
-}
-
-// atLeast is a count of pods, 1 where it is absent.
-func atLeast(n *int32, least int) int {
-	if n == nil {
-		return 1
-	}
-	return max(least, int(*n))
 }
