@@ -13,7 +13,6 @@ import (
 	"github.com/berth-dev/berth/diagnose/submit/rule"
 	"github.com/berth-dev/berth/diagnose/submit/workload"
 	"github.com/berth-dev/berth/engine"
-	"github.com/berth-dev/berth/kube/cluster"
 )
 
 // Item is one manifest.
@@ -127,11 +126,7 @@ func Check(w World, namespace string, items []Item) Report {
 // openBroken opens nodes with GPUs that DCGM shows to be broken and that are still advertised, where other schedulers than Berth look for
 // a place for all of the pods: those do not heed it, and the kubelet may give the work a broken GPU.
 func (c *checker) openBroken() {
-	ours := c.world.Model.For
-	if ours == nil {
-		ours = []string{cluster.DefaultName}
-	}
-	others := ""
+	ours, others := oursOf(c.world.Model), ""
 	for _, s := range c.subs {
 		for _, p := range s.pods {
 			if slices.Contains(ours, p.Spec.SchedulerName) {

@@ -16,6 +16,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/diagnose/submit/workload"
+	"github.com/berth-dev/berth/kube/convert"
 	"github.com/berth-dev/berth/kube/dialect"
 	"github.com/berth-dev/berth/kube/dialect/all"
 )
@@ -226,9 +227,16 @@ func (c *checker) admit(s *submission, p *workload.Part, f *facts.Facts) {
 }
 
 // route gives a pod that names no scheduler the one that the admission policies of the dialects that are spoken give it: pods of Ray's
-// objects that name a queue, and those of PodGroups and namespaces with an ElasticQuota.
+// objects that name a queue, and those of PodGroups and namespaces with an ElasticQuota. Pods that HAMi's webhook would take are Berth's.
 func (c *checker) route(s *submission, pod *corev1.Pod, f *facts.Facts) {
 	if pod.Spec.SchedulerName != corev1.DefaultSchedulerName {
+		return
+	}
+	if c.forHAMi(pod, f) {
+		pod.Spec.SchedulerName = oursOf(c.world.Model)[0]
+		if text := "HAMi's webhook, which names the scheduler of pods that ask HAMi for GPUs, names " + pod.Spec.SchedulerName; !slices.Contains(c.assumes, text) {
+			c.assumes = append(c.assumes, text)
+		}
 		return
 	}
 	var labels map[string]string // of an object of Ray's
@@ -249,6 +257,12 @@ func (c *checker) route(s *submission, pod *corev1.Pod, f *facts.Facts) {
 			return
 		}
 	}
+}
+
+// forHAMi says whether HAMi's webhook takes the pod: HAMi gives the GPUs of a node, and the pod asks for a part of one, or for GPUs by HAMi's
+// keys. Whole GPUs alone are the same to any scheduler.
+func (c *checker) forHAMi(pod *corev1.Pod, f *facts.Facts) bool {
+	return convert.AsksHAMi(pod) && slices.ContainsFunc(f.Nodes, convert.GivenByHAMi)
 }
 
 // asAdmitted takes from a pod of the same template that was admitted what webhooks, admission and defaults put there, and

@@ -32,6 +32,14 @@ type World struct {
 	Late func() bool
 }
 
+// oursOf are the schedulerNames of the pods that Berth schedules.
+func oursOf(o cluster.ModelOptions) []string {
+	if o.For == nil {
+		return []string{cluster.DefaultName}
+	}
+	return o.For
+}
+
 // with are the facts with the objects in them, in the place of those with the same names. The pods of what is replaced are
 // gone: a controller that is given another template makes them anew.
 func with(f *facts.Facts, objects []facts.Object) *facts.Facts {
@@ -125,10 +133,7 @@ type planner struct {
 }
 
 func newPlanner(f *facts.Facts, o cluster.ModelOptions) *planner {
-	p := &planner{facts: f, model: cluster.NewModel(o), ours: o.For}
-	if p.ours == nil {
-		p.ours = []string{cluster.DefaultName}
-	}
+	p := &planner{facts: f, model: cluster.NewModel(o), ours: oursOf(o)}
 	diagnose.Load(f, p.model)
 	p.why = diagnose.NewLoaded(f, p.model)
 	return p

@@ -141,8 +141,8 @@ var Rules = map[string]Rule{
 	"diagnose/internal/wording": {Ring: Pure},
 	"diagnose/submit": {Ring: Pure, Imports: []string{
 		"api/v1alpha1", "capacity/maintenance", "diagnose", "diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/place", "diagnose/internal/podspec",
-		"diagnose/internal/wording", "diagnose/submit/rule", "diagnose/submit/workload", "engine", "engine/why", "internal/spelling", "kube/cluster", "kube/dialect", "kube/dialect/all",
-	}, Objects: true, Tests: []string{"fleet", "fleet/file", "kube/devices", "kube/manifest"}},
+		"diagnose/internal/wording", "diagnose/submit/rule", "diagnose/submit/workload", "engine", "engine/why", "internal/spelling", "kube/cluster", "kube/convert", "kube/dialect", "kube/dialect/all",
+	}, Objects: true, Tests: []string{"fleet", "fleet/file", "kube/devices", "kube/dialect/hami", "kube/manifest"}},
 	"diagnose/submit/rule": {Ring: Pure, Imports: []string{
 		"api/v1alpha1", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/place", "diagnose/internal/podspec", "diagnose/internal/wording",
 		"diagnose/submit/workload", "engine/why", "internal/spelling", "kube/convert",

@@ -471,6 +471,9 @@ func (f *Feed) completed(p *corev1.Pod) *corev1.Pod {
 func (f *Feed) unheeded(m *member) []string {
 	if m.foreign == nil {
 		out := convert.Unheeded(m.pod)
+		if m.adopted && m.pod.Spec.SchedulerName == corev1.DefaultSchedulerName {
+			out = append(out, convert.StockUnheeded(m.pod)...)
+		}
 		if m.made != nil && !f.awaitsMaker(m) {
 			out = append(out, m.made.Unread...)
 		}

@@ -323,10 +323,10 @@ func (w *whatIf) restrict(v *engine.Pod) {
 }
 
 // adopt takes another scheduler's pod for ours. Of gangs a PodGroup counts, which others heed as we do; what we alone
-// read does not hold for it.
-func adopt(v *engine.Pod) {
+// read does not hold for it. HAMi's scheduler heeds its own keys.
+func adopt(v *engine.Pod, p *corev1.Pod) {
 	if isNative(v.Gang) {
 		v.Gang, v.Subgroup = "", ""
 	}
-	v.Foreign, v.Queue, v.GPU = false, "", engine.GPU{} // terms and users are read of ours alone
+	v.Foreign, v.Queue, v.GPU = false, "", convert.ForeignGPU(p) // terms and users are read of ours alone
 }

@@ -78,7 +78,7 @@ func (f *Feed) read(p *corev1.Pod, decided *terms) engine.Pod {
 	v := convert.Pod(p, f.opts)
 	f.gangs.rooted(&v, p, decided)
 	if f.whatIf != nil && v.Foreign {
-		adopt(&v)
+		adopt(&v, p)
 	}
 	if f.whatIf == nil && !v.Foreign && PlaceHeld(p) {
 		v.Nominated = "" // the hold counts

@@ -15,14 +15,31 @@ import (
 	"github.com/berth-dev/berth/kube/dialect/hami"
 )
 
-// gpuOf is what the object asks of the GPUs behind its count.
+// gpuOf is what the object asks of the GPUs behind its count. Berth's own keys count before HAMi's.
 func gpuOf(o *metav1.ObjectMeta) engine.GPU {
-	out := engine.GPU{Models: models(asked(o, v1alpha1.KeyGPUModel))}
-	if types, ok := gpuTypes(o); ok && out.Models == nil {
-		out.Models = types
+	out := hamiGPU(o)
+	if own := models(asked(o, v1alpha1.KeyGPUModel)); own != nil {
+		out.Models = own
 	}
-	out.Clique, out.NUMA, _ = alignment(asked(o, v1alpha1.KeyGPUAlignment))
-	if out.NUMA == "" && numaBound(o) {
+	clique, numa, _ := alignment(asked(o, v1alpha1.KeyGPUAlignment))
+	if out.Clique = clique; numa != "" {
+		out.NUMA = numa
+	}
+	return out
+}
+
+// ForeignGPU is what a pod of another scheduler asks of its GPUs, as that scheduler heeds it: HAMi's heeds its own keys.
+func ForeignGPU(p *corev1.Pod) engine.GPU {
+	if p.Spec.SchedulerName == hami.SchedulerName {
+		return hamiGPU(&p.ObjectMeta)
+	}
+	return engine.GPU{}
+}
+
+// hamiGPU is what the object asks of its GPUs by HAMi's keys.
+func hamiGPU(o *metav1.ObjectMeta) (out engine.GPU) {
+	out.Models, _ = gpuTypes(o)
+	if numaBound(o) {
 		out.NUMA = engine.Require
 	}
 	out.NotModels, _ = typesOf(o.Annotations[hami.KeyNoUseType])

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/dialect"
 	"github.com/berth-dev/berth/kube/dialect/hami"
@@ -55,6 +56,20 @@ func foreignKeys(p *corev1.Pod, requests engine.Resources, domains []string) []s
 		out[models+i] = clipped(key, MaxNameBytes) + " (a key of another scheduler)"
 	}
 	return fewKeys(out, "of other schedulers")
+}
+
+// StockUnheeded lists what the pod asks for by keys that Kubernetes' own scheduler does not know, while Berth, KAI or HAMi would heed
+// them: what of a GPU it wants, and of Berth's whom it starts with and who pays.
+func StockUnheeded(p *corev1.Pod) []string {
+	keys := slices.Concat(hamiKeys(), []string{kaiFraction, kaiMemory, kaiDevices}, gangKeys(),
+		[]string{v1alpha1.KeyQueue, v1alpha1.KeyGPUModel, v1alpha1.KeyGPUAlignment, v1alpha1.KeyGPUFraction, v1alpha1.KeyGPUMemory})
+	var out []string
+	for _, key := range keys {
+		if asked(&p.ObjectMeta, key) != "" {
+			out = append(out, key+" (schedulerName is "+corev1.DefaultSchedulerName+", which does not know it)")
+		}
+	}
+	return fewKeys(out, "that it does not know")
 }
 
 // hamiRead are the keys of HAMi that the pod has and that are carried out.

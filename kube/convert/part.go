@@ -307,6 +307,22 @@ func Grants(p *corev1.Pod, n *corev1.Node, devices []string) [][]hami.Grant {
 	return out
 }
 
+// AsksHAMi says whether the pod asks for something that HAMi's scheduler alone gives: a part of GPUs, or GPUs by its keys.
+func AsksHAMi(p *corev1.Pod) bool {
+	keyed := slices.ContainsFunc(hamiKeys(), func(key string) bool { return p.Annotations[key] != "" })
+	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range list {
+			if asksHAMi(&list[i]) || keyed && takes(&list[i], wholeGPU) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// GivenByHAMi says whether HAMi's device plugin gives the GPUs of the node.
+func GivenByHAMi(n *corev1.Node) bool { return registered(n) != nil }
+
 // asksHAMi says whether the container asks for a part of GPUs.
 func asksHAMi(c *corev1.Container) bool {
 	return takes(c, hami.ResMemory) != 0 || takes(c, hami.ResPercentage) != 0 || takes(c, hami.ResCores) != 0

@@ -15,6 +15,10 @@ import (
 	"time"
 )
 
+// SchedulerName is what HAMi's webhook puts into spec.schedulerName of pods that ask for its GPUs and name none, or Kubernetes' own
+// (charts/hami/values.yaml; pkg/scheduler/webhook.go).
+const SchedulerName = "hami-scheduler"
+
 // Annotations of nodes.
 const (
 	KeyRegister  = "hami.io/node-nvidia-register" // the GPUs of the node, as its device plugin says
