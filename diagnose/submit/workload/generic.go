@@ -17,6 +17,9 @@ import (
 
 // jobSet makes the Jobs of a JobSet, as its controller names them.
 func (m *maker) jobSet(w *Workload, u *unstructured.Unstructured) error {
+	if err := m.jobSetClaims(w, u); err != nil {
+		return err
+	}
 	list, _, _ := unstructured.NestedSlice(u.Object, "spec", "replicatedJobs")
 	for i, item := range list {
 		r, ok := item.(map[string]any)
@@ -55,10 +58,46 @@ func (m *maker) jobSet(w *Workload, u *unstructured.Unstructured) error {
 			j.Spec.Template.Labels[crewLabels["jobset.x-k8s.io"]] = u.GetName()
 			j.Spec.Template.Labels["jobset.sigs.k8s.io/replicatedjob-name"] = of.Name
 			keepApart(j, u)
+			w.mount(&j.Spec.Template.Spec)
 			w.add(m.job(fmt.Sprintf("%s-%d", of.Name, k), j, u, path))
 		}
 	}
 	return nil
+}
+
+// jobSetClaims makes the claims that a JobSet has for its Jobs together (pkg/controllers/volume_claim_policy.go of jobset v0.12.0).
+func (m *maker) jobSetClaims(w *Workload, u *unstructured.Unstructured) error {
+	var policies []struct {
+		Templates []corev1.PersistentVolumeClaim `json:"templates"`
+	}
+	from, ok, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "volumeClaimPolicies")
+	if !ok {
+		return nil
+	}
+	if err := decode(from, &policies); err != nil {
+		return fmt.Errorf("spec.volumeClaimPolicies: %w", err)
+	}
+	for _, p := range policies {
+		for i := range p.Templates {
+			c := p.Templates[i].DeepCopy()
+			c.Namespace, c.Name, c.UID = u.GetNamespace(), c.Name+"-"+u.GetName(), m.next()
+			c.Status.Phase = corev1.ClaimPending
+			w.shared, w.sharedAs = append(w.shared, c), append(w.sharedAs, p.Templates[i].Name)
+		}
+	}
+	return nil
+}
+
+// mount gives the pods the claims that they have together and that a container of theirs mounts.
+func (w *Workload) mount(spec *corev1.PodSpec) {
+	for i, name := range w.sharedAs {
+		mounts := func(c corev1.Container) bool {
+			return slices.ContainsFunc(c.VolumeMounts, func(v corev1.VolumeMount) bool { return v.Name == name })
+		}
+		if slices.ContainsFunc(spec.Containers, mounts) || slices.ContainsFunc(spec.InitContainers, mounts) {
+			spec.Volumes = claimed(spec.Volumes, name, w.shared[i].Name)
+		}
+	}
 }
 
 // crewLabels are what operators, by API group, mark the pods of one object with: who looks for those that work together goes by

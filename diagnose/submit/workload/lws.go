@@ -80,6 +80,7 @@ func (m *maker) leaderWorkerSet(w *Workload, u *unstructured.Unstructured) error
 	if err := t.refused(apart); err != nil {
 		return err
 	}
+	w.ofEach = t.Claims
 	groups, size := atLeast(spec.Replicas, 0), atLeast(t.Size, 1)
 	for g := range max(1, groups) {
 		if m.left == 0 {
@@ -135,6 +136,7 @@ func (m *maker) leaderWorkers(u *unstructured.Unstructured, of *leaderWorkerTemp
 	p := m.standIn(u, fmt.Sprintf("%s-%d", name, group), path, t, n)
 	for i, pod := range p.Pods {
 		pod.Labels[lwsWorkerIndex] = fmt.Sprint(first + i)
+		claimEach(pod, of.Claims)
 		if index, ok := of.subgroup(first + i); ok {
 			pod.Labels[lwsSubgroupIndex] = fmt.Sprint(index)
 		}

@@ -33,6 +33,11 @@ type Workload struct {
 	Object facts.Object   // as it was given, typed where its kind is known
 	Parts  []Part         // by where their templates are
 	Also   []facts.Object // that its controller makes beside pods, and who makes them
+	// ofEach are templates of claims that each pod has one of, named after both; and shared are claims that its pods have together.
+	ofEach []corev1.PersistentVolumeClaim
+	shared []*corev1.PersistentVolumeClaim
+	// sharedAs are the volumes that the shared claims are mounted as, one for each.
+	sharedAs []string
 	// Idle is why it will have no pods for now: it is suspended, or scaled to zero. "": it will have some.
 	Idle string
 }
@@ -126,6 +131,7 @@ func Of(object map[string]any, o Options) (*Workload, facts.Object, error) {
 	case *appsv1.ReplicaSet:
 		w.add(m.part("", t, nil, "/spec/template", &t.Spec.Template, int(ptr.Deref(t.Spec.Replicas, 1))))
 	case *appsv1.StatefulSet:
+		w.ofEach = t.Spec.VolumeClaimTemplates
 		w.add(m.statefulSet(t))
 	case *appsv1.DaemonSet:
 		w.add(m.daemonSet(t))
@@ -317,17 +323,25 @@ func (m *maker) statefulSet(s *appsv1.StatefulSet) Part {
 		pod.Spec.Hostname, pod.Spec.Subdomain = pod.Name, s.Spec.ServiceName
 		label(pod, appsv1.StatefulSetPodNameLabel, pod.Name)
 		label(pod, appsv1.PodIndexLabel, fmt.Sprint(i))
-		for _, c := range s.Spec.VolumeClaimTemplates {
-			pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == c.Name })
-			pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: c.Name, VolumeSource: corev1.VolumeSource{
-				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: c.Name + "-" + pod.Name},
-			}})
-		}
+		claimEach(pod, s.Spec.VolumeClaimTemplates)
 	}
 	return p
 }
 
-// Claims are the volume claims that are made with the pods: of a StatefulSet's templates, and of ephemeral volumes.
+// claimEach gives the pod the volumes of claims that each pod has one of.
+func claimEach(pod *corev1.Pod, templates []corev1.PersistentVolumeClaim) {
+	for i := range templates {
+		pod.Spec.Volumes = claimed(pod.Spec.Volumes, templates[i].Name, templates[i].Name+"-"+pod.Name)
+	}
+}
+
+// claimed are the volumes with the claim under the name, in the place of one that has it.
+func claimed(volumes []corev1.Volume, name, claim string) []corev1.Volume {
+	volumes = slices.DeleteFunc(volumes, func(v corev1.Volume) bool { return v.Name == name })
+	return append(volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}})
+}
+
+// Claims are the volume claims that are made with the pods: of templates for each pod, of all of them together, and of ephemeral volumes.
 func (w *Workload) Claims() []*corev1.PersistentVolumeClaim {
 	var out []*corev1.PersistentVolumeClaim
 	add := func(pod *corev1.Pod, name string, c *corev1.PersistentVolumeClaim, by *metav1.OwnerReference) {
@@ -338,11 +352,13 @@ func (w *Workload) Claims() []*corev1.PersistentVolumeClaim {
 		}
 		out = append(out, c)
 	}
-	s, _ := w.Object.(*appsv1.StatefulSet)
+	for _, c := range w.shared {
+		out = append(out, c.DeepCopy())
+	}
 	for _, p := range w.Parts {
 		for _, pod := range p.Pods {
-			for i := 0; s != nil && i < len(s.Spec.VolumeClaimTemplates); i++ {
-				c := s.Spec.VolumeClaimTemplates[i].DeepCopy()
+			for i := range w.ofEach {
+				c := w.ofEach[i].DeepCopy()
 				add(pod, c.Name+"-"+pod.Name, c, nil)
 			}
 			for i := range pod.Spec.Volumes {

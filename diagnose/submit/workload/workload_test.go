@@ -37,6 +37,11 @@ func TestOf(t *testing.T) {
 				"l-leader-1 at /spec/leaderWorkerTemplate/leaderTemplate: l-leader-1-0\nl-worker-1 at /spec/leaderWorkerTemplate/workerTemplate: l-worker-1-0 l-worker-1-1"},
 		{"leader worker set of one template", `{apiVersion: leaderworkerset.x-k8s.io/v1, kind: LeaderWorkerSet, metadata: {name: l}, spec: {leaderWorkerTemplate: {size: 3, workerTemplate: ` + pod + `}}}`,
 			"l-leader-0 at /spec/leaderWorkerTemplate/workerTemplate: l-leader-0-0\nl-worker-0 at /spec/leaderWorkerTemplate/workerTemplate: l-worker-0-0 l-worker-0-1"},
+		{"leader worker set with claims", `{apiVersion: leaderworkerset.x-k8s.io/v1, kind: LeaderWorkerSet, metadata: {name: l}, spec: {leaderWorkerTemplate: {size: 2, volumeClaimTemplates: [{metadata: {name: v}}], workerTemplate: ` + pod + `}}}`,
+			"l-leader-0 at /spec/leaderWorkerTemplate/workerTemplate: l-leader-0-0\nl-worker-0 at /spec/leaderWorkerTemplate/workerTemplate: l-worker-0-0\nclaim v-l-leader-0-0\nclaim v-l-worker-0-0"},
+		{"job set with claims", `{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {name: js}, spec: {volumeClaimPolicies: [{templates: [{metadata: {name: data}}, {metadata: {name: out}}]}], replicatedJobs: [
+			{name: w, template: {spec: {template: {spec: {containers: [{name: a, volumeMounts: [{name: data, mountPath: /d}]}]}}}}}]}}`,
+			"js-w-0 at /spec/replicatedJobs/0/template/spec/template: js-w-0-0 with data-js\nclaim data-js\nclaim out-js"},
 		{"leader worker set of none", `{apiVersion: leaderworkerset.x-k8s.io/v1, kind: LeaderWorkerSet, metadata: {name: l}, spec: {replicas: 0, leaderWorkerTemplate: {size: 3, workerTemplate: ` + pod + `}}}`,
 			"idle: it asks for no pods"},
 		{"ray cluster", `{apiVersion: ray.io/v1, kind: RayCluster, metadata: {name: r}, spec: {headGroupSpec: {template: ` + pod + `}, workerGroupSpecs: [{groupName: gpus, replicas: 2, template: ` + pod + `}]}}`,
@@ -95,7 +100,13 @@ func words(w *Workload, err error) string {
 	for _, p := range w.Parts {
 		var names []string
 		for _, pod := range p.Pods {
-			names = append(names, pod.Name)
+			name := pod.Name
+			for _, v := range pod.Spec.Volumes {
+				if c := v.PersistentVolumeClaim; c != nil && !strings.HasSuffix(c.ClaimName, "-"+pod.Name) {
+					name += " with " + c.ClaimName
+				}
+			}
+			names = append(names, name)
 		}
 		if p.Wanted > 10 {
 			names = []string{fmt.Sprintf("%d of %d", len(p.Pods), p.Wanted)}
