@@ -171,3 +171,28 @@ func TestFixesWork(t *testing.T) {
 		})
 	}
 }
+
+// Versions that Kubernetes serves no more are refused, of workloads and of what these refer to: read as another version they would be planned
+// on terms that nobody has.
+func TestVersionsThatAreGone(t *testing.T) {
+	r := Check(World{Facts: clusterOf(1, 0), Bare: true}, "default", items(t, `
+apiVersion: scheduling.k8s.io/v1alpha2
+kind: PodGroup
+metadata: {name: g}
+spec: {schedulingPolicy: {gang: {minCount: 1}}}
+---
+apiVersion: extensions/v1beta1
+kind: Deployment
+metadata: {name: d}
+spec: {template: {spec: {containers: [{name: c, image: registry.example/c:1}]}}}
+`))
+	want := []string{"Kubernetes 1.37 has no kind PodGroup of scheduling.k8s.io/v1alpha2", "Kubernetes 1.37 has no kind Deployment of extensions/v1beta1"}
+	for i, w := range r.Workloads {
+		if w.Verdict != Never || w.Cause != Refused || w.Summary != want[i] {
+			t.Errorf("%+v", w)
+		}
+	}
+	if len(r.Workloads) != len(want) {
+		t.Errorf("%d workloads", len(r.Workloads))
+	}
+}

@@ -43,6 +43,9 @@ func (c *checker) read(namespace string, items []Item) []facts.Object {
 	var claims []*corev1.PersistentVolumeClaim
 	for i := range items {
 		item := &items[i]
+		if c.world.Bare && item.Refused == "" {
+			item.Refused, item.RefusedBy = unserved(item.Object), "validation"
+		}
 		w, object, err := workload.Of(item.Object, o)
 		switch {
 		case err != nil:
@@ -95,6 +98,21 @@ func (c *checker) read(namespace string, items []Item) []facts.Object {
 		}
 	}
 	return objects
+}
+
+// gone are versions of Kubernetes' own groups that Kubernetes 1.37 does not serve, as manifests still have them.
+var gone = []string{
+	"apps/v1beta1", "apps/v1beta2", "autoscaling/v2beta1", "autoscaling/v2beta2", "batch/v1beta1", "batch/v2alpha1", "extensions/v1beta1", "policy/v1beta1",
+	"resource.k8s.io/v1alpha1", "resource.k8s.io/v1alpha2", "scheduling.k8s.io/v1alpha1", "scheduling.k8s.io/v1alpha2",
+}
+
+// unserved is why an API server that has nothing but Kubernetes refuses the object, "" for nothing.
+func unserved(object map[string]any) string {
+	u := unstructured.Unstructured{Object: object}
+	if !slices.Contains(gone, u.GetAPIVersion()) {
+		return ""
+	}
+	return fmt.Sprintf("Kubernetes 1.37 has no kind %s of %s", u.GetKind(), u.GetAPIVersion())
 }
 
 // bindByName binds a claim to the volume that it names, or that names it: nobody has to provision or choose one.
