@@ -92,6 +92,7 @@ type grouping struct {
 // named puts the pod into a PodGroup that people made.
 func (g *grouping) named(name string, out *dialect.Terms) {
 	sub := g.Label(SubgroupLabel)
+	g.Ignore(skipGrouper) // which is to leave the pod in it
 	out.Group = &dialect.GroupRef{Kind: PodGroups, Namespace: g.Namespace, Name: name}
 	o := g.world.Object(PodGroups, g.Namespace, name)
 	if o == nil {

@@ -37,6 +37,7 @@ func (kai) Fields() []dialect.Field {
 		{Kind: "label", Field: "kai.scheduler/node-pool", Is: no, Note: "shards"},
 		{Kind: "label", Field: "user", Is: no, Note: "berth.dev/user, which an admission policy guards"},
 		{Kind: "annotation", Field: "pod-group-name", Is: ok, Note: "the pod waits until the PodGroup exists"},
+		{Kind: "annotation", Field: "kai.scheduler/skip-podgrouper", Is: differs, Note: "a pod that names its PodGroup stays in it, with the key or without; on one that names none it is told, and Berth makes its PodGroup all the same"},
 		{Kind: "annotation", Field: "kai.scheduler/batch-min-member", Is: ok, Note: "on a Job; a Deployment's pods are groups of their own, and it has no effect there"},
 		{Kind: "annotation", Field: "kai.scheduler/min-member", Is: ok, Note: "on a StatefulSet"},
 		{Kind: "annotation", Field: "kai.scheduler/topology, -required-placement, -preferred-placement", Is: ok},

@@ -21,6 +21,7 @@ const (
 const (
 	SubgroupLabel        = "kai.scheduler/subgroup-name"
 	groupAnnotation      = "pod-group-name"
+	skipGrouper          = "kai.scheduler/skip-podgrouper"
 	oldQueueLabel        = "runai/queue"
 	projectLabel         = "project"
 	poolLabel            = "kai.scheduler/node-pool"
