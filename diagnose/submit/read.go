@@ -64,8 +64,10 @@ func (c *checker) read(namespace string, items []Item) []facts.Object {
 				claims = append(claims, claim)
 			}
 		default:
-			s := &submission{item: item, Workload: w}
-			c.subs = append(c.subs, s)
+			c.subs = append(c.subs, &submission{item: item, Workload: w})
+			if w.Unplanned != "" {
+				c.unplanned[item] = w.Unplanned
+			}
 		}
 	}
 	defaults := with(c.world.Facts, objects) // classes and ranges that are in the manifests themselves count

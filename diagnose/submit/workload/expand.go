@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 // expanders make the pods of kinds whose fields say it in a way of their own.
@@ -27,6 +29,7 @@ var expanders = map[schema.GroupKind]func(*maker, *Workload, *unstructured.Unstr
 	{Group: "leaderworkerset.x-k8s.io", Kind: "LeaderWorkerSet"}:       (*maker).leaderWorkerSet,
 	{Group: "ray.io", Kind: "RayCluster"}:                              (*maker).rayCluster,
 	{Group: "ray.io", Kind: "RayJob"}:                                  (*maker).rayJob,
+	{Group: "ray.io", Kind: "RayCronJob"}:                              (*maker).rayCronJob,
 	{Group: "ray.io", Kind: "RayService"}:                              (*maker).rayService,
 	{Group: "argoproj.io", Kind: "Workflow"}:                           nothing, // its pods are made one after the other, from what those before them say
 	{Group: "argoproj.io", Kind: "CronWorkflow"}:                       nothing,
@@ -91,6 +94,9 @@ func (m *maker) podCliqueSet(w *Workload, u *unstructured.Unstructured) error {
 	if err := decode(u.Object["spec"], &spec); err != nil {
 		return fmt.Errorf("spec: %w", err)
 	}
+	if lacks := cliquesLack(u); len(lacks) > 0 {
+		w.Unplanned = fmt.Sprintf("%s is planned without the claims of devices that its operator gives its pods by %s", facts.RefTo(u), strings.Join(lacks, " and "))
+	}
 	of := make(map[string]*cliqueGroup)
 	for i := range spec.Template.Groups {
 		for _, name := range spec.Template.Groups[i].Cliques {
@@ -124,6 +130,38 @@ func (m *maker) podCliqueSet(w *Workload, u *unstructured.Unstructured) error {
 		gangs.finish()
 	}
 	return nil
+}
+
+// cliquesLack are the ways by which the operator gives pods of the PodCliqueSet claims: the set, its scaling groups and its cliques share
+// claims among their pods, and have channels of NVLink between nodes (operator/internal/mnnvl).
+func cliquesLack(u *unstructured.Unstructured) (out []string) {
+	const group = "grove.io/mnnvl-group"
+	joins := func(name any) bool { return name != nil && name != "" && name != "none" }
+	shares, nvlink := false, joins(u.GetAnnotations()[group])
+	var in func(at any)
+	in = func(at any) {
+		switch at := at.(type) {
+		case map[string]any:
+			list, _ := at["resourceSharing"].([]any)
+			keys, _ := at["annotations"].(map[string]any)
+			shares, nvlink = shares || len(list) > 0, nvlink || joins(keys[group])
+			for _, below := range at { //archtest:any-order it asks whether there is one
+				in(below)
+			}
+		case []any:
+			for _, below := range at {
+				in(below)
+			}
+		}
+	}
+	in(u.Object["spec"])
+	if shares {
+		out = append(out, "resourceSharing")
+	}
+	if nvlink {
+		out = append(out, group)
+	}
+	return out
 }
 
 // podGangs collects the PodGangs of one replica.

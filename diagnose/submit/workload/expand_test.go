@@ -51,6 +51,9 @@ func said(t *testing.T, text string) string {
 		}
 		b.WriteString("\n")
 	}
+	if w.Unplanned != "" {
+		fmt.Fprintln(&b, w.Unplanned)
+	}
 	for _, o := range w.Also {
 		u := o.(*unstructured.Unstructured)
 		groups, _, _ := unstructured.NestedSlice(u.Object, "spec", "podgroups")
@@ -84,6 +87,18 @@ spec:
 0-decode-1-work 3 at /spec/template/cliques/2/spec/podSpec by kai-scheduler in serve-0-decode-0
 PodGang serve-0: serve-0-router 1 serve-0-decode-0-lead 1 serve-0-decode-0-work 3
 PodGang serve-0-decode-0: serve-0-decode-1-lead 1 serve-0-decode-1-work 3
+`},
+		"Grove: claims that pods share": {`
+apiVersion: grove.io/v1alpha1
+kind: PodCliqueSet
+metadata: {name: serve, annotations: {grove.io/mnnvl-group: a}}
+spec:
+  template:
+    cliques:
+    - {name: router, resourceSharing: [{name: nic, scope: AllReplicas}], spec: {replicas: 1, podSpec: {containers: [{name: r, image: i}]}}}
+`, `1 at /spec/template/cliques/0/spec/podSpec in serve-0
+podcliqueset/serve is planned without the claims of devices that its operator gives its pods by resourceSharing and grove.io/mnnvl-group
+PodGang serve-0: serve-0-router 1
 `},
 		"Spark: driver and executors, with what the JVM takes on top": {`
 apiVersion: sparkoperator.k8s.io/v1beta2

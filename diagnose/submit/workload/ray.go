@@ -46,17 +46,29 @@ func (m *maker) rayService(w *Workload, u *unstructured.Unstructured) error {
 // rayJob is the cluster that a RayJob makes, unless it names one that is there, and the pod that submits it
 // (ray-operator/controllers/ray/rayjob_controller.go; GetSubmitterTemplate of common/job.go).
 func (m *maker) rayJob(w *Workload, u *unstructured.Unstructured) error {
+	return m.rayJobOf(w, u, u.Object["spec"], "/spec")
+}
+
+// rayCronJob is what its next RayJob makes (ray-operator/controllers/ray/raycronjob_controller.go).
+func (m *maker) rayCronJob(w *Workload, u *unstructured.Unstructured) error {
+	template, _, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "jobTemplate")
+	return m.rayJobOf(w, u, template, "/spec/jobTemplate")
+}
+
+// rayJobOf makes the pods of a RayJob whose spec is at the path in the object u.
+func (m *maker) rayJobOf(w *Workload, u *unstructured.Unstructured, from any, at string) error {
 	var spec struct {
 		Mode      string                  `json:"submissionMode"`
 		Selector  map[string]string       `json:"clusterSelector"`
 		Submitter *corev1.PodTemplateSpec `json:"submitterPodTemplate"`
 	}
-	if err := decode(u.Object["spec"], &spec); err != nil {
-		return fmt.Errorf("spec: %w", err)
+	if err := decode(from, &spec); err != nil {
+		return fmt.Errorf("%s: %w", dotted(at), err)
 	}
-	cluster, _, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "rayClusterSpec")
 	if len(spec.Selector) == 0 {
-		if err := m.rayPods(w, u, m.rayClusterOf(w, u, cluster), cluster, "/spec/rayClusterSpec", spec.Mode == "SidecarMode"); err != nil {
+		of, _ := from.(map[string]any)
+		cluster := of["rayClusterSpec"]
+		if err := m.rayPods(w, u, m.rayClusterOf(w, u, cluster), cluster, at+"/rayClusterSpec", spec.Mode == "SidecarMode"); err != nil {
 			return err
 		}
 		if len(w.Parts) == 0 {
@@ -66,9 +78,9 @@ func (m *maker) rayJob(w *Workload, u *unstructured.Unstructured) error {
 	if spec.Mode != "" && spec.Mode != "K8sJobMode" {
 		return nil
 	}
-	t, path := spec.Submitter, "/spec/submitterPodTemplate"
+	t, path := spec.Submitter, at+"/submitterPodTemplate"
 	if t == nil {
-		t, path = &corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{raySubmitter()}}}, "/spec"
+		t, path = &corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{raySubmitter()}}}, at
 	}
 	if len(t.Spec.Containers) == 0 {
 		return nil

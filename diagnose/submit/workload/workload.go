@@ -33,6 +33,8 @@ type Workload struct {
 	Object facts.Object   // as it was given, typed where its kind is known
 	Parts  []Part         // by where their templates are
 	Also   []facts.Object // that its controller makes beside pods, and who makes them
+	// Unplanned is what its controller gives its pods and these do not have here, as a sentence; "": nothing that is known.
+	Unplanned string
 	// ofEach are templates of claims that each pod has one of, named after both; and shared are claims that its pods have together.
 	ofEach []corev1.PersistentVolumeClaim
 	shared []*corev1.PersistentVolumeClaim

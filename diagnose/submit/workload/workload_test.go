@@ -56,6 +56,8 @@ func TestOf(t *testing.T) {
 			"spec: headGroupSpec.template.spec.containers is string, and not as the kind has it ([]v1.Container)"},
 		{"ray job", `{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: r}, spec: {rayClusterSpec: {headGroupSpec: {template: ` + pod + `}}}}`,
 			"r-headgroupspec at /spec/rayClusterSpec/headGroupSpec/template: r-headgroupspec-0\nr-submitter at /spec: r-submitter-0"},
+		{"ray job on a schedule", `{apiVersion: ray.io/v1, kind: RayCronJob, metadata: {name: r}, spec: {schedule: "@daily", jobTemplate: {rayClusterSpec: {headGroupSpec: {template: ` + pod + `}}}}}`,
+			"r-headgroupspec at /spec/jobTemplate/rayClusterSpec/headGroupSpec/template: r-headgroupspec-0\nr-submitter at /spec/jobTemplate: r-submitter-0"},
 		{"ray job over HTTP", `{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: r}, spec: {submissionMode: HTTPMode, rayClusterSpec: {headGroupSpec: {template: ` + pod + `}}}}`,
 			"r-headgroupspec at /spec/rayClusterSpec/headGroupSpec/template: r-headgroupspec-0"},
 		{"ray job for a cluster that is there", `{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: r}, spec: {clusterSelector: {ray.io/cluster: c}, submitterPodTemplate: ` + pod + `}}`,
