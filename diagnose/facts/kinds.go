@@ -245,6 +245,8 @@ var Kinds = []*KindInfo{
 	foreign("kubeflow.org", "v1", "PaddleJob", "paddlejobs", true),
 	foreign("kubeflow.org", "v1", "JAXJob", "jaxjobs", true),
 	foreign("trainer.kubeflow.org", "v1alpha1", "TrainJob", "trainjobs", true),
+	foreign("trainer.kubeflow.org", "v1alpha1", "TrainingRuntime", "trainingruntimes", true),
+	foreign("trainer.kubeflow.org", "v1alpha1", "ClusterTrainingRuntime", "clustertrainingruntimes", false),
 	foreign("scheduler.grove.io", "v1alpha1", "PodGang", "podgangs", true),
 	foreign("ray.io", "v1", "RayJob", "rayjobs", true),
 	foreign("ray.io", "v1", "RayCluster", "rayclusters", true),

@@ -1,6 +1,7 @@
 package submit
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -31,6 +32,31 @@ func (c *checker) letIn() func(*metav1.ObjectMeta) bool {
 	}
 }
 
+// runtimeIn finds the runtimes that TrainJobs name: in the manifests, else in the cluster. Of a fleet, those that Kubeflow Trainer installs
+// are there.
+func (c *checker) runtimeIn(namespace string, items []Item) func(kind, namespace, name string) *unstructured.Unstructured {
+	const group = "trainer.kubeflow.org"
+	return func(kind, in, name string) *unstructured.Unstructured {
+		for i := range items {
+			u := &unstructured.Unstructured{Object: items[i].Object}
+			if u.GetKind() == kind && u.GroupVersionKind().Group == group && u.GetName() == name && (kind == "ClusterTrainingRuntime" || cmp.Or(u.GetNamespace(), namespace) == in) {
+				return u
+			}
+		}
+		if kind == "ClusterTrainingRuntime" {
+			in = ""
+		}
+		if u := c.world.Facts.ForeignNamed(kind+"."+group, in, name); u != nil || !c.world.Bare || kind != "ClusterTrainingRuntime" {
+			return u
+		}
+		u := workload.InstalledRuntime(name)
+		if text := fmt.Sprintf("ClusterTrainingRuntime %s is there as Kubeflow Trainer installs it", name); u != nil && !slices.Contains(c.assumes, text) {
+			c.assumes = append(c.assumes, text)
+		}
+		return u
+	}
+}
+
 // read makes workloads of the manifests, and returns all objects that they add to the facts.
 func (c *checker) read(namespace string, items []Item) []facts.Object {
 	uid := func() types.UID {
@@ -38,7 +64,7 @@ func (c *checker) read(namespace string, items []Item) []facts.Object {
 		return types.UID(fmt.Sprintf("submitted-%d", c.uids))
 	}
 	left := workload.MostInAll
-	o := workload.Options{At: c.world.Facts.At, Namespace: namespace, Nodes: c.world.Facts.Nodes, UID: uid, Budget: &left, LetIn: c.letIn(), Volcano: c.spoken("volcano")}
+	o := workload.Options{At: c.world.Facts.At, Namespace: namespace, Nodes: c.world.Facts.Nodes, UID: uid, Budget: &left, LetIn: c.letIn(), Runtime: c.runtimeIn(namespace, items), Volcano: c.spoken("volcano")}
 	var objects []facts.Object
 	var claims []*corev1.PersistentVolumeClaim
 	for i := range items {
@@ -86,8 +112,13 @@ func (c *checker) read(namespace string, items []Item) []facts.Object {
 		templates := make(map[string]bool) // that were looked at
 		for i := range s.Parts {
 			c.admit(s, &s.Parts[i], defaults)
-			if p := &s.Parts[i]; len(p.Pods) > 0 && s.item.Admitted[p.Template] == nil && !templates[p.Template] {
-				templates[p.Template] = true
+			p := &s.Parts[i]
+			of := p.Template
+			if p.Made { // from several of which there may be pods
+				of += " " + p.Name
+			}
+			if len(p.Pods) > 0 && s.item.Admitted[p.Template] == nil && !templates[of] {
+				templates[of] = true
 				s.fault = s.fault.And(workload.Refused(p))
 			}
 			s.pods = append(s.pods, s.Parts[i].Pods...)
@@ -147,7 +178,13 @@ func notPlanned(o facts.Object) string {
 	switch {
 	case kind.Group == "berth.dev" || builtIn(kind.Group) || workload.Pattern(kind.GroupKind()):
 		return ""
-	case made(kind) || kind.Group == "trainer.kubeflow.org" && kind.Kind == "TrainJob":
+	case kind.Group == "trainer.kubeflow.org" && kind.Kind == "TrainJob":
+		of, name := workload.RuntimeOf(u)
+		if name == "" {
+			return fmt.Sprintf("%s%s has no pods here: it names no runtime", facts.RefTo(o), asks)
+		}
+		return fmt.Sprintf("%s%s has no pods here: %s %s is not there", facts.RefTo(o), asks, of, name)
+	case made(kind):
 		return fmt.Sprintf("%s%s has no pods here: no pod template of it is in the manifests", facts.RefTo(o), asks)
 	case facts.KindOf(kind.Group, kind.Kind) != nil || slices.ContainsFunc(all.Dialects(), func(d dialect.Dialect) bool { return hasKind(d.Kinds(), kind) }):
 		return ""

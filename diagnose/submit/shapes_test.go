@@ -171,7 +171,7 @@ func TestWhatHasNoTemplateIsSaid(t *testing.T) {
 {apiVersion: example.com/v1, kind: Widget, metadata: {name: w}, spec: {limits: {cpu: 1}}}
 `))
 	want := []string{
-		"trainjob/ft, which asks for nvidia.com/gpu, has no pods here: no pod template of it is in the manifests",
+		"trainjob/ft, which asks for nvidia.com/gpu, has no pods here: it names no runtime",
 		"widget/w was not planned: which pods kind Widget of example.com has is not known",
 	}
 	var got []string

@@ -33,9 +33,9 @@ var expanders = map[schema.GroupKind]func(*maker, *Workload, *unstructured.Unstr
 	{Group: "ray.io", Kind: "RayService"}:                              (*maker).rayService,
 	{Group: "argoproj.io", Kind: "Workflow"}:                           nothing, // its pods are made one after the other, from what those before them say
 	{Group: "argoproj.io", Kind: "CronWorkflow"}:                       nothing,
-	{Group: "trainer.kubeflow.org", Kind: "TrainJob"}:                  nothing, // what it has of templates changes those of its runtime
-	{Group: "trainer.kubeflow.org", Kind: "TrainingRuntime"}:           nothing,
-	{Group: "trainer.kubeflow.org", Kind: "ClusterTrainingRuntime"}:    nothing,
+	{Group: trainerGroup, Kind: "TrainJob"}:                            (*maker).trainJob,
+	{Group: trainerGroup, Kind: runtimeKind}:                           nothing,
+	{Group: trainerGroup, Kind: clusterRuntimeKind}:                    nothing,
 	{Group: "flow.volcano.sh", Kind: "JobTemplate"}:                    nothing,
 	{Group: "argoproj.io", Kind: "WorkflowTemplate"}:                   nothing,
 	{Group: "argoproj.io", Kind: "ClusterWorkflowTemplate"}:            nothing,

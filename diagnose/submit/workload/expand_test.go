@@ -2,6 +2,8 @@ package workload
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,14 +16,24 @@ import (
 )
 
 // said is the pods of an object by part, with what their first container asks for, and what is made beside them.
+// A second document is the runtime that it names.
 func said(t *testing.T, text string) string {
 	t.Helper()
 	var object map[string]any
-	if err := yaml.Unmarshal([]byte(text), &object); err != nil {
-		t.Fatal(err)
+	text, beside, _ := strings.Cut(text, "\n---\n")
+	runtime := &unstructured.Unstructured{}
+	for text, into := range map[string]*map[string]any{text: &object, beside: &runtime.Object} {
+		if err := yaml.Unmarshal([]byte(text), into); err != nil {
+			t.Fatal(err)
+		}
 	}
 	n := 0
-	w, _, err := Of(object, Options{At: time.Unix(0, 0), Namespace: "team", UID: func() types.UID { n++; return types.UID(fmt.Sprint(n)) }})
+	w, _, err := Of(object, Options{At: time.Unix(0, 0), Namespace: "team", UID: func() types.UID { n++; return types.UID(fmt.Sprint(n)) }, Runtime: func(kind, _, name string) *unstructured.Unstructured {
+		if runtime.GetKind() == kind && runtime.GetName() == name {
+			return runtime
+		}
+		return InstalledRuntime(name)
+	}})
 	if err != nil {
 		return err.Error()
 	}
@@ -45,8 +57,11 @@ func said(t *testing.T, text string) string {
 			if spec.SchedulerName != "" {
 				fmt.Fprintf(&b, " by %s", spec.SchedulerName)
 			}
-			if gang := p.Pods[0].Labels["grove.io/podgang"]; gang != "" {
+			if gang := p.Pods[0].Labels["grove.io/podgang"] + p.Pods[0].Annotations["scheduling.k8s.io/group-name"] + p.Pods[0].Labels["scheduling.x-k8s.io/pod-group"]; gang != "" {
 				fmt.Fprintf(&b, " in %s", gang)
+			}
+			for _, key := range slices.Sorted(maps.Keys(spec.NodeSelector)) {
+				fmt.Fprintf(&b, " on %s=%s", key, spec.NodeSelector[key])
 			}
 		}
 		b.WriteString("\n")
@@ -60,6 +75,9 @@ func said(t *testing.T, text string) string {
 		fmt.Fprintf(&b, "%s %s:", u.GetKind(), u.GetName())
 		for _, g := range groups {
 			fmt.Fprintf(&b, " %v %v", g.(map[string]any)["name"], g.(map[string]any)["minReplicas"])
+		}
+		if spec := u.Object["spec"].(map[string]any); spec["minMember"] != nil {
+			fmt.Fprintf(&b, " %v in %v", spec["minMember"], spec["queue"])
 		}
 		b.WriteString("\n")
 	}
@@ -185,6 +203,77 @@ metadata: {name: s}
 spec: {replicas: 2, worker: {containers: [{name: w, image: i, resources: {limits: {nvidia.com/gpu: 4}}}]}}
 `, `2 at /spec/worker nvidia.com/gpu=4
 `},
+		"TrainJob: nodes and resources of its own, patched": {`
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: bert}
+spec:
+  runtimeRef: {kind: TrainingRuntime, name: mine}
+  trainer: {numNodes: 4, resourcesPerNode: {limits: {nvidia.com/gpu: 8}}}
+  runtimePatches:
+  - manager: a.example/b
+    trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: node, template: {spec: {template: {spec: {nodeSelector: {pool: h100}}}}}}]}}}
+  - {manager: c.example/d}
+---
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainingRuntime
+metadata: {name: mine}
+spec:
+  mlPolicy: {numNodes: 2, torch: {}}
+  podGroupPolicy: {volcano: {}}
+  template:
+    metadata: {annotations: {scheduling.volcano.sh/queue-name: blue}}
+    spec:
+      replicatedJobs:
+      - {name: data, template: {metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: dataset-initializer}}, spec: {template: {spec: {containers: [{name: data, image: i}]}}}}}
+      - {name: node, replicas: 3, template: {metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}, spec: {template: {spec: {schedulerName: volcano, containers: [{name: node, image: i, resources: {requests: {cpu: 4}}}]}}}}}
+`, `data-0 1 at /spec in bert
+node-0 4 at /spec cpu=4 nvidia.com/gpu=8 by volcano in bert on pool=h100
+PodGroup bert: 5 in blue
+`},
+		"TrainJob: as many nodes as its runtime says, of a group": {`
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: bert}
+spec: {runtimeRef: {name: mine}}
+---
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: ClusterTrainingRuntime
+metadata: {name: mine}
+spec:
+  mlPolicy: {numNodes: 2}
+  podGroupPolicy: {coscheduling: {}}
+  template: {spec: {replicatedJobs: [{name: w, template: {metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}, spec: {template: {spec: {containers: [{name: c, image: i}]}}}}}]}}
+`, `2 at /spec in bert
+PodGroup bert: 2 in <nil>
+`},
+		"TrainJob: MPI, whose launcher is a node": {`
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: bert}
+spec: {runtimeRef: {name: deepspeed-distributed}, trainer: {numNodes: 4, resourcesPerNode: {requests: {cpu: 2}}}}
+`, `node-0 3 at /spec cpu=2
+launcher-0 1 at /spec cpu=2
+`},
+		"TrainJob: overrides of an earlier version": {`
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: bert}
+spec: {runtimeRef: {name: torch-distributed}, trainer: {numNodes: 2}, podTemplateOverrides: [{targetJobs: [{name: node}], spec: {nodeSelector: {pool: a100}}}]}
+`, `2 at /spec on pool=a100
+`},
+		"TrainJob: a patch of nothing": {`
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: bert}
+spec: {runtimeRef: {name: torch-distributed}, runtimePatches: [{manager: a, trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: worker}]}}}}]}
+`, `spec.runtimePatches: the runtime has no replicated job worker`},
+		"TrainJob: no runtime": {`
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: bert}
+spec: {runtimeRef: {name: mine}}
+`, `nothing`},
 		"a pattern": {`
 apiVersion: trainer.kubeflow.org/v1alpha1
 kind: ClusterTrainingRuntime

@@ -78,6 +78,8 @@ type maker struct {
 	next  func() types.UID
 	left  int // pods that may still be made
 	letIn func(*metav1.ObjectMeta) bool
+	// runtime is Options.Runtime
+	runtime func(kind, namespace, name string) *unstructured.Unstructured
 }
 
 // Options are what the pods depend on beside the object.
@@ -89,6 +91,8 @@ type Options struct {
 	Budget    *int // pods that may still be made of all objects; nil: MostPods for each
 	// LetIn says whether a Job that is suspended is so until a queue lets it in: it has the pods that it will have then. Nil: none is.
 	LetIn func(*metav1.ObjectMeta) bool
+	// Runtime finds the TrainingRuntime or ClusterTrainingRuntime that a TrainJob names, nil for none. Nil: there are none.
+	Runtime func(kind, namespace, name string) *unstructured.Unstructured
 	// Volcano says that Jobs of Volcano have a PodGroup, and pods that name its scheduler.
 	Volcano bool
 }
@@ -101,7 +105,7 @@ func Of(object map[string]any, o Options) (*Workload, facts.Object, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	m := maker{at: o.At, nodes: o.Nodes, next: o.UID, left: MostPods, letIn: o.LetIn}
+	m := maker{at: o.At, nodes: o.Nodes, next: o.UID, left: MostPods, letIn: o.LetIn, runtime: o.Runtime}
 	if o.Budget != nil {
 		m.left = min(m.left, *o.Budget)
 		defer func(had int) { *o.Budget -= had - m.left }(m.left)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/kube/manifest"
@@ -127,6 +128,8 @@ func FuzzOf(f *testing.F) {
 	f.Add([]byte(`{"apiVersion":"x/v1","kind":"T","spec":{"replicas":-1,"template":{"spec":{"containers":[1]}}}}`))
 	f.Add([]byte(`{"apiVersion":"ray.io/v1","kind":"RayJob","metadata":{"name":"r"},"spec":{"rayClusterSpec":{"enableInTreeAutoscaling":true,"headGroupSpec":{"template":{"spec":{"containers":[{}]}}},"workerGroupSpecs":[{"groupName":"g","replicas":9999999,"numOfHosts":4,"template":{"spec":{"containers":[{}]}}}]}}}`))
 	f.Add([]byte(`{"apiVersion":"leaderworkerset.x-k8s.io/v1","kind":"LeaderWorkerSet","metadata":{"name":"l","annotations":{"leaderworkerset.sigs.k8s.io/exclusive-topology":"rack"}},"spec":{"replicas":2147483647,"leaderWorkerTemplate":{"size":2147483647,"workerTemplate":{"spec":{"containers":[{}]}}}}}`))
+	f.Add([]byte(`{"apiVersion":"trainer.kubeflow.org/v1alpha1","kind":"TrainJob","metadata":{"name":"t"},"spec":{"runtimeRef":{"name":"r"},"trainer":{"numNodes":2147483647},"runtimePatches":[{"trainingRuntimeSpec":{"template":{"spec":{"replicatedJobs":[{"name":"node","template":{"spec":{"template":{"spec":{"nodeSelector":{"a":"b"}}}}}}]}}}}]}}`))
+	f.Add([]byte("{\"spec\":{\"template\":{\"spec\":{\"replicatedJobs\":[1,{\"name\":\"node\"}]}}}}\n---\n{\"apiVersion\":\"trainer.kubeflow.org/v1alpha1\",\"kind\":\"TrainJob\",\"metadata\":{\"name\":\"t\"},\"spec\":{\"suspend\":true}}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		docs, err := manifest.Parse("x", data)
 		if err != nil {
@@ -134,7 +137,13 @@ func FuzzOf(f *testing.F) {
 		}
 		for _, d := range docs {
 			n := 0
-			w, _, err := Of(d.Object, Options{Namespace: "default", UID: func() types.UID { n++; return types.UID(fmt.Sprint(n)) }})
+			runtime := func(string, string, string) *unstructured.Unstructured {
+				if u := (&unstructured.Unstructured{Object: docs[0].Object}); len(docs) > 1 && checkMeta(u.Object) == nil {
+					return u
+				}
+				return InstalledRuntime("deepspeed-distributed")
+			}
+			w, _, err := Of(d.Object, Options{Namespace: "default", UID: func() types.UID { n++; return types.UID(fmt.Sprint(n)) }, Runtime: runtime})
 			if err != nil || w == nil {
 				continue
 			}
