@@ -2,6 +2,7 @@ package l1
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/internal/supply"
@@ -20,5 +21,5 @@ func cloudStockout(c *check.Case) []check.Finding {
 	found := supply.AutoscalerFindings(c, supply.CloudNoCapacity, func(who string, x supply.AutoscalerFault) string {
 		return fmt.Sprintf("the provider has no machine for %s: %s", who, supply.CloudText(supply.CloudSaid(x.Code, x.Text)))
 	})
-	return append(found, supply.LaunchShortages(c, supply.CloudNoCapacity)...)
+	return slices.Concat(found, supply.LaunchShortages(c, supply.CloudNoCapacity), supply.Shortages(c, supply.CloudNoCapacity))
 }

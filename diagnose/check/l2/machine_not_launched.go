@@ -31,8 +31,11 @@ func machineNotLaunched(c *check.Case) []check.Finding {
 		out = append(out, supply.AutoscalerHeard(c, check.Finding{Message: "the cluster autoscaler has tried to make a node for the pod, failed, and waits before it tries again: " + backsOffWords, Evidence: supply.AutoscalerEvidence(w, c)})...)
 	}
 	for _, r := range supply.ReportedByMakers(c) {
+		if r.Fault == supply.CloudNoCapacity || r.Fault == supply.CloudNoQuota {
+			continue // cloud-stockout, cloud-quota
+		}
 		f := check.Finding{Fit: true, Probe: supply.AutoscalerProbe(c, supply.Makes(c)), Message: "whoever makes nodes for the pod has a fault: " + r.Text, Evidence: []facts.Evidence{r.Evidence}}
-		if r.Fault == supply.CloudNoCapacity || r.Fault == supply.CloudNoQuota || r.Fault == supply.CloudReserved {
+		if r.Fault == supply.CloudReserved {
 			f.Layer, f.Owner = check.L1, check.Capacity
 		}
 		out = append(out, f)

@@ -26,6 +26,14 @@ var (
 	cloudWait          = regexp.MustCompile(`(?i)^timeout$|timed out`)
 )
 
+// What messages of clouds mean, where none of their codes is known: that the account may not have more, or that there are none. Addresses,
+// and requests to the cloud's API, run out in the same words: of these nothing is said here.
+var (
+	cloudMeansQuota = regexp.MustCompile(`(?i)\bquotas?\b[^.;]{0,80}\b(reached|exceeded|exhausted|used up|insufficient|not enough)\b|\b(exceed\w*|beyond|insufficient|not enough|out of|reached)\b[^.;]{0,60}\b(quotas?|service limits?)\b|quotas?_?(reached|exceeded|exhausted|insufficient)|insufficient_?quota|\b(account|subscription|project|tenan\w*|regional|service|vcpu|gpu|spot) (\w+ ){0,2}limits?\b[^.;]{0,60}\b(reached|exceeded)|\blimitexceeded\b`)
+	cloudMeansStock = regexp.MustCompile(`(?i)nostock|out of stock|sold ?out|out of (host )?capacity|\b(not enough|insufficient|no more|no available|no spare|no free|no)( \w+){0,4} (capacity|machines?|instances?|hosts?|inventory|stock|resources)\b|\b(capacity|stock|inventory|sku|instance type|machine type|vm size|accelerator)\b[^.;]{0,60}\b(unavailable|exhausted|depleted|not available|not currently available)\b|\b(cannot|can't|could not|couldn't|unable to|failed to) (allocate|provision|fulfil\w*|satisfy|obtain)\b[^.;]{0,60}\b(resources|instances?|machines?|capacity|hosts?)\b|allocation\w*failure|cannot-be-fulfilled|capacity_?(unavailable|exhausted|insufficient|notfound|isnotfound)`)
+	cloudElse       = regexp.MustCompile(`(?i)\baddress(es)?\b|addressesin|\bip[ _](space|range)|\bsubnet|request ?limit|rate ?limit|throttl|not authorized|permission|forbidden|credential`)
+)
+
 // cloudFaultOf reads a code or a message, and returns the words that decided. Of several, the one that is first.
 func cloudFaultOf(text string) (fault cloudFault, code string) {
 	at := len(text) + 1
@@ -40,7 +48,16 @@ func cloudFaultOf(text string) (fault cloudFault, code string) {
 	if m := cloudNone.FindString(text); fault == cloudOther && m != "" {
 		return CloudNoCapacity, m
 	}
-	return fault, code
+	if fault != cloudOther || cloudElse.MatchString(text) {
+		return fault, code
+	}
+	if m := cloudMeansQuota.FindString(text); m != "" {
+		return CloudNoQuota, m
+	}
+	if m := cloudMeansStock.FindString(text); m != "" {
+		return CloudNoCapacity, m
+	}
+	return cloudOther, ""
 }
 
 // CloudText is the text up to so many letters.

@@ -22,6 +22,15 @@ import (
 // makerGroups are the API groups of projects that make nodes. What their objects report is about machines.
 var makerGroups = regexp.MustCompile(`(^|\.)(karpenter\.sh|karpenter\.[a-z0-9.-]+|cluster\.x-k8s\.io|machine\.openshift\.io|metal3\.io|gardener\.cloud|eks\.amazonaws\.com|compute\.cnrm\.cloud\.google\.com|container\.cnrm\.cloud\.google\.com|hypershift\.openshift\.io)$`)
 
+// makerKinds are names that others give to what makes nodes, or to a machine before it is one.
+var makerKinds = regexp.MustCompile(`^(Node(Pool|Group|Set|Claim)|Machine(Pool|Set|Deployment|Group)?|Instance(Pool|Group)?|(Worker|Agent|GPU|Gpu)Pool)$`)
+
+// makes says whether the object is of somebody who makes nodes. Machines and Pools of Berth have checks of their own.
+func makes(u *unstructured.Unstructured) bool {
+	group := u.GroupVersionKind().Group
+	return makerGroups.MatchString(group) || makerKinds.MatchString(u.GetKind()) && group != "berth.dev" && !strings.HasSuffix(group, ".berth.dev")
+}
+
 // Reported is a fault of an object of those who make nodes.
 type Reported struct {
 	Text     string
@@ -37,8 +46,7 @@ func ReportedByMakers(c *check.Case) []Reported {
 	var out []Reported
 	for _, kind := range sortedKinds(c.Facts) {
 		for _, u := range c.Foreign[kind] {
-			group := u.GroupVersionKind().Group
-			if !makerGroups.MatchString(group) || u.GetDeletionTimestamp() != nil || !concerns(u, words) {
+			if !makes(u) || u.GetDeletionTimestamp() != nil || !concerns(u, words) {
 				continue
 			}
 			if k, ok := faultOf(u); ok {
@@ -54,15 +62,23 @@ func ReportedByMakers(c *check.Case) []Reported {
 	return out
 }
 
-// faultOf is the first fault of the object. Launching, registering and pools' own conditions have checks of their own.
+// faultOf is a fault of the object: of several, the first that speaks of stock or quota. Launching, registering and pools' own conditions have checks of their own.
 func faultOf(u *unstructured.Unstructured) (facts.Condition, bool) {
+	var first facts.Condition
+	kind, karpenters := u.GetKind(), u.GroupVersionKind().Group == "karpenter.sh"
 	for _, k := range facts.ConditionsOf(u) {
-		own := u.GetKind() == "NodeClaim" && (k.Type == "Launched" || k.Type == "Registered" || k.Type == "Initialized" || k.Type == "Ready") || u.GetKind() == "NodePool"
-		if k.Bad() && k.Status != "Unknown" && !own && !strings.HasSuffix(u.GetKind(), "NodeClass") {
+		own := karpenters && (kind == "NodePool" || kind == "NodeClaim" && (k.Type == "Launched" || k.Type == "Registered" || k.Type == "Initialized" || k.Type == "Ready"))
+		if !k.Bad() || k.Status == "Unknown" || own || strings.HasSuffix(kind, "NodeClass") {
+			continue
+		}
+		if fault, _ := cloudFaultOf(k.Reason + ": " + k.Message); fault != cloudOther {
 			return k, true
 		}
+		if first.Type == "" {
+			first = k
+		}
 	}
-	return facts.Condition{}, false
+	return first, first.Type != ""
 }
 
 func sortedKinds(f *facts.Facts) []string {
@@ -119,6 +135,7 @@ func concerns(u *unstructured.Unstructured, words map[string]bool) bool {
 			}
 		}
 	}
+	look(u.GetName(), 0)
 	look(u.Object["spec"], 0)
 	look(dialect.Text(u.Object, "status", "nodeName"), 0)
 	look(dialect.Text(u.Object, "status", "nodeRef", "name"), 0)
@@ -127,6 +144,19 @@ func concerns(u *unstructured.Unstructured, words map[string]bool) bool {
 		look(v, 0)
 	}
 	return found
+}
+
+// Shortages are reports of stock, or of quota, by those who make nodes.
+func Shortages(c *check.Case, want cloudFault) (out []check.Finding) {
+	if AutoscalerStuck(c) == nil {
+		return nil
+	}
+	for _, r := range ReportedByMakers(c) {
+		if r.Fault == want {
+			out = append(out, check.Finding{Fit: true, Probe: AutoscalerProbe(c, Makes(c)), Message: "no machine is to be had for a node for the pod: " + r.Text, Evidence: []facts.Evidence{r.Evidence}})
+		}
+	}
+	return out
 }
 
 // MakerDown says that whoever makes nodes does not run itself, by its Deployment or its lease; "" where it does, or nobody can tell.

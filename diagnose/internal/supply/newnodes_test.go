@@ -29,7 +29,21 @@ func TestCloudFaultOf(t *testing.T) {
 		"InsufficientFreeAddressesInSubnet": cloudOther,
 		"PERMISSIONS_ERROR":                 cloudOther,
 		"OperationNotAllowed":               cloudOther,
-		"":                                  cloudOther,
+		"regional on-demand vCPU quota limit for subscription has been reached":                               CloudNoQuota,
+		"subscription level ondemand vCPU quota for Standard_ND96isr_H100_v5 has been reached":                CloudNoQuota,
+		"LimitExceeded: The following service limits were exceeded: gpu-h100-count":                           CloudNoQuota,
+		"RequestLimitExceeded: Request limit exceeded":                                                        cloudOther,
+		"There are not enough free addresses in subnet subnet-1 to satisfy the requested number of instances": cloudOther,
+		"User is not authorized to perform ec2:RunInstances on resource instance":                             cloudOther,
+		"The image id [ami-1] does not exist":                                                                 cloudOther,
+		"Out of host capacity.":                                                                               CloudNoCapacity,
+		"OperationDenied.NoStock: The resource is out of stock in the specified zone":                         CloudNoCapacity,
+		"the requested SKU is unavailable for instance type Standard_ND96isr_H100_v5 in zone eastus-2":        CloudNoCapacity,
+		"unable to allocate resources in the selected zone (eastus-1)":                                        CloudNoCapacity,
+		"placeholder-cannot-be-fulfilled":                                                                     CloudNoCapacity,
+		"AWS cannot provision any more instances for this node group":                                         CloudNoCapacity,
+		"No more nodes of this instance type are available":                                                   CloudNoCapacity,
+		"": cloudOther,
 	} {
 		if got, code := cloudFaultOf(text); got != want || got != cloudOther && !strings.Contains(text, code) {
 			t.Errorf("cloudFaultOf(%q) = %q, %q, want %q", text, got, code, want)
