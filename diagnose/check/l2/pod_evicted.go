@@ -2,13 +2,16 @@ package l2
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/life"
+	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
@@ -34,6 +37,10 @@ func podEvicted(c *check.Case) []check.Finding {
 	}
 	if wording.Mentions(c.Pod.Status.Message, "exceeds the limit", "exceeded its local ephemeral storage limit", "exceeds the total limit") {
 		f.Layer, f.Owner, f.Advice = check.L4, check.ML, "Write less to the container's disk and its emptyDirs, or raise their limits."
+		if volume := fullVolume.FindStringSubmatch(c.Pod.Status.Message); volume != nil {
+			f.Owner = check.User
+			f.Edits = largerVolume(c, volume[1])
+		}
 	}
 	return []check.Finding{f}
 }
@@ -68,4 +75,18 @@ func disrupted(c *check.Case) (check.Finding, bool) {
 		Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: "status.conditions[DisruptionTarget]", Value: k.Reason + ": " + wording.Shortened(k.Message, 200)}},
 		Advice:   "Create the pod again, or have a Job or a Deployment make it: a bare pod that was ended stays as it is.",
 	}, true
+}
+
+// fullVolume is how kubelets say that an emptyDir holds more than its limit (kubernetes pkg/kubelet/eviction/helpers.go).
+var fullVolume = regexp.MustCompile(`Usage of EmptyDir volume "([^"]+)" exceeds the limit`)
+
+// largerVolume doubles the limit of the emptyDir.
+func largerVolume(c *check.Case, name string) []edit.Edit {
+	for i, v := range place.Written(c).Spec.Volumes {
+		if v.Name != name || v.EmptyDir == nil || v.EmptyDir.SizeLimit == nil {
+			continue
+		}
+		return []edit.Edit{place.LargerEmptyDir(i, &v)}
+	}
+	return nil
 }

@@ -84,10 +84,11 @@ func crash(c *check.Case, k *life.Container, t *corev1.ContainerStateTerminated)
 		times = "in " + wording.Number(c.Like, "pod")
 	}
 	f := check.Finding{Evidence: []facts.Evidence{k.Said(c.Pod, fmt.Sprintf("%s, exit code %d, %s", t.Reason, t.ExitCode, wording.Number(k.Status.RestartCount, "restart")))}}
-	log := t.Message + "\n" + life.Tail(c.Facts, c.Pod, k.Name)
+	log := t.Message + "\n" + life.LastTail(c.Facts, c.Pod, k)
 	gpu := outOfGPUMemory(log)
 	limit := k.Resources.Limits[corev1.ResourceMemory]
 	killer, sign := life.KilledBy(c, k)
+	blamed, told := blames(c, k, log, fmt.Sprintf("%s of pod %s", k.Noun(), c.Pod.Name), times)
 	switch {
 	case t.Reason == "OOMKilled":
 		f.Message = fmt.Sprintf("%s of pod %s used more memory than its limit of %s and was killed (%s)", k.Noun(), c.Pod.Name, &limit, times)
@@ -127,6 +128,9 @@ func crash(c *check.Case, k *life.Container, t *corev1.ContainerStateTerminated)
 			wording.Shortened(cmp.Or(sick.Message, sick.Reason), 120), lastWords(c, k, t))
 		f.Evidence = append(f.Evidence, facts.Evidence{Object: "node/" + c.Pod.Spec.NodeName, Field: fmt.Sprintf("status.conditions[%s]", sick.Type), Value: fmt.Sprintf("%s %s: %s", sick.Status, sick.Reason, wording.Shortened(sick.Message, 160))})
 		f.Advice = fmt.Sprintf("Have the hardware of node %s looked at, and keep work off it until then.", c.Pod.Spec.NodeName)
+	case t.ExitCode != 0 && told:
+		blamed.Evidence = append(f.Evidence, blamed.Evidence...)
+		f = blamed
 	case t.ExitCode == 255 && t.Reason == "Unknown":
 		f.Message = fmt.Sprintf("%s of pod %s was lost with its node or its container runtime (%s)", k.Noun(), c.Pod.Name, times)
 	case t.ExitCode == 0:
@@ -166,7 +170,7 @@ func hookFailed(c *check.Case, k *life.Container) *corev1.Event {
 func lastWords(c *check.Case, k *life.Container, t *corev1.ContainerStateTerminated) string {
 	line := wording.LastLine(t.Message)
 	if line == "" {
-		line = wording.LastLine(life.Tail(c.Facts, c.Pod, k.Name))
+		line = wording.LastLine(life.LastTail(c.Facts, c.Pod, k))
 	}
 	if line == "" {
 		return ""
@@ -176,7 +180,7 @@ func lastWords(c *check.Case, k *life.Container, t *corev1.ContainerStateTermina
 
 // exitCode is a code with what it usually means.
 func exitCode(n int32) string {
-	known := map[int32]string{126: "the command may not be run", 127: "the command is not in the image", 134: "aborted, as by NCCL's watchdog", 137: "killed", 139: "a memory fault", 143: "told to stop"}
+	known := map[int32]string{126: "the command may not be run", 127: "the command is not in the image", 132: "an instruction that the processor does not have", 135: "a bus error, as where shared memory is full", 134: "aborted, as by NCCL's watchdog", 137: "killed", 139: "a memory fault", 143: "told to stop"}
 	if s := known[n]; s != "" {
 		return fmt.Sprintf("exit code %d: %s", n, s)
 	}

@@ -38,7 +38,7 @@ func cudaNewerThanDriver(c *check.Case) []check.Finding {
 		if need, ok := gpustack.RefusedCUDA(k.Words()); ok {
 			return []check.Finding{cudaRefused(c, &k, need)}
 		}
-		if line := lineWith(life.Tail(c.Facts, c.Pod, k.Name), oldDriver); line != "" && !k.Status.Ready && facts.LastEnd(&k.Status) != nil {
+		if line := lineWith(life.LastTail(c.Facts, c.Pod, &k), oldDriver); line != "" && !k.Status.Ready && facts.LastEnd(&k.Status) != nil {
 			return []check.Finding{{
 				Message:  fmt.Sprintf("the program of %s needs a newer driver than node %s has: %s", k.Noun(), c.Pod.Spec.NodeName, wording.Shortened(line, 160)),
 				Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: "log of " + k.Name, Value: wording.Shortened(line, 200)}},

@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/diagnose/check"
@@ -52,6 +53,9 @@ func worldSizeMismatch(c *check.Case) []check.Finding {
 // processesOverGPUs compares the launcher's processes per pod with the pod's GPUs.
 func processesOverGPUs(c *check.Case, k *life.Container) (check.Finding, bool) {
 	f, ok := findFlag(k.Command, k.Args, "--nproc_per_node", "--nproc-per-node", "--num_gpus", "--nproc")
+	if !ok && alone(c) { // of servers that are not alone, several may share a model
+		f, ok = findFlag(k.Command, k.Args, "--tensor-parallel-size", "--tensor_parallel_size", "-tp", "--tp-size", "--tp", "--num-shard")
+	}
 	gpus := int(k.Gpus())
 	if !ok || gpus == 0 || f.value <= gpus {
 		return check.Finding{}, false
@@ -116,6 +120,17 @@ func simulatedWorld(c *check.Case) (check.Finding, bool) {
 		Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("metadata.annotations[%q]", key), Value: strconv.Itoa(world)}},
 		Edits:    []edit.Edit{{Side: edit.Workload, Cost: 1, Text: fmt.Sprintf("set annotation %s to %d", key, pods), Ops: []edit.Op{{Op: "replace", Path: edit.Pointer("metadata", "annotations", key), Value: strconv.Itoa(pods)}}}},
 	}, true
+}
+
+// alone says whether the pod works by itself: one of a Deployment, the only one of its owner, or a bare pod.
+func alone(c *check.Case) bool {
+	switch o := c.Owner().(type) {
+	case *appsv1.ReplicaSet:
+		return true
+	case *corev1.Pod:
+		return c.GangOf(o) == ""
+	}
+	return takePart(c) == 1
 }
 
 // takePart is how many pods work together; 0 where that is not known, or where pods of other owners may.

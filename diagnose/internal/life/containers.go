@@ -98,6 +98,16 @@ func Tail(f *facts.Facts, p *corev1.Pod, container string) string {
 	return f.Logs[p.Namespace+"/"+p.Name+"/"+container]
 }
 
+// LastTail are the last lines of the instance of the container that ended last: of one that runs again, those of the one before it.
+func LastTail(f *facts.Facts, p *corev1.Pod, k *Container) string {
+	if k.Status.State.Running != nil {
+		if before := Tail(f, p, k.Name+"/previous"); before != "" {
+			return before
+		}
+	}
+	return Tail(f, p, k.Name)
+}
+
 // Shown is an event as evidence.
 func Shown(e *corev1.Event) facts.Evidence {
 	about := facts.Ref{Kind: e.InvolvedObject.Kind, Namespace: e.InvolvedObject.Namespace, Name: e.InvolvedObject.Name}

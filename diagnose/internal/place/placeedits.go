@@ -643,3 +643,13 @@ func oneUnmet(c *check.Case, n *corev1.Node) (Need, bool) {
 	}
 	return all[0], true
 }
+
+// LargerEmptyDir doubles the limit of a volume, which has that index among those that the pod's author wrote.
+func LargerEmptyDir(i int, v *corev1.Volume) edit.Edit {
+	double := v.EmptyDir.SizeLimit.DeepCopy()
+	double.Add(*v.EmptyDir.SizeLimit)
+	return edit.Edit{
+		Side: edit.Workload, Cost: edit.CostSmall, Text: fmt.Sprintf("raise the sizeLimit of volume %s from %s to %s", v.Name, v.EmptyDir.SizeLimit, &double), Assumes: "twice as much is enough",
+		Ops: []edit.Op{{Op: "replace", Path: edit.Pointer("spec", "volumes", fmt.Sprint(i), "emptyDir", "sizeLimit"), Value: double.String()}},
+	}
+}
