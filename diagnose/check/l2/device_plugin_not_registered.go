@@ -2,6 +2,9 @@ package l2
 
 import (
 	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -9,7 +12,9 @@ import (
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/gpustack"
+	"github.com/berth-dev/berth/diagnose/internal/life"
 	"github.com/berth-dev/berth/diagnose/internal/place"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var devicePluginNotRegisteredCheck = check.Check{
@@ -33,6 +38,12 @@ func devicePluginNotRegistered(c *check.Case) []check.Finding {
 	f := check.Finding{Fit: true, Probe: place.NodeProbe(nodes, func(n *corev1.Node) { place.Repaired(c, n) }), Evidence: place.NodesShow(nodes, place.GpusShown)}
 	mounted := gpustack.MountsSockets(&first.Spec)
 	what := fmt.Sprintf("the device plugin on %s runs, and %s no GPUs", place.NamesOf(nodes), place.Verb(nodes, "the node offers", "the nodes offer"))
+	if line := findsNothing(c, first); line != "" {
+		f.Message = what + ": it finds none, and says " + strconv.Quote(wording.Shortened(line, 160))
+		f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(first).In(), Field: "log", Value: wording.Shortened(line, 200)})
+		f.Advice = "Have the driver and the container toolkit of the node looked at: its runtime shows the plugin no GPUs, so that it has none to register."
+		return []check.Finding{f}
+	}
 	if mounted {
 		f.Message = what + ": it has not registered with the kubelet"
 		f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(first).In(), Field: "status.conditions[type=Ready]", Value: "True"})
@@ -54,4 +65,19 @@ func devicePluginNotRegistered(c *check.Case) []check.Finding {
 		}
 	}
 	return []check.Finding{f}
+}
+
+// noDevices is how device plugins say that they see no device: to start such a one again brings none.
+var noDevices = regexp.MustCompile(`(?i)no devices found|incompatible (strategy|platform|device)|(could not|failed to|unable to) (load|initiali[sz]e|init) nvml|nvml: .*not found|no (supported )?gpus? (was |were )?(found|detected)|if this is a gpu node`)
+
+// findsNothing is the line with which the plugin's log says so; "" for none, or where it was not read.
+func findsNothing(c *check.Case, p *corev1.Pod) string {
+	for _, k := range p.Spec.Containers {
+		for line := range strings.SplitSeq(life.Tail(c.Facts, p, k.Name), "\n") {
+			if noDevices.MatchString(line) {
+				return strings.TrimSpace(line)
+			}
+		}
+	}
+	return ""
 }

@@ -88,13 +88,46 @@ func kubeletRefusedPod(c *check.Case) []check.Finding {
 		f.Layer, f.Owner = check.L3, check.Scheduler
 	case !slices.Contains(asScheduler, reason): // a rule of this kubelet that no scheduler knows
 		f.Message = fmt.Sprintf("the kubelet of node %s refused %s (%s): %s", node, life.Refused(c), reason, wording.Shortened(wording.OneLine(c.Pod.Status.Message), 160))
-		f.Edits = nil
+		f.Edits = wholeCores(c)
+		if len(f.Edits) > 0 || reason == "SMTAlignmentError" || reason == "SysctlForbidden" {
+			f.Owner = check.User
+		}
 		f.Advice = "Give the node what the kubelet asks for, keep such pods off it, or do not ask for it in the pod."
 	default:
 		f.Message = fmt.Sprintf("node %s refused %s (%s): the pod was put there past the scheduler, or the node changed meanwhile", node, life.Refused(c), reason)
 		f.Layer, f.Owner = check.L3, check.User
 	}
 	return []check.Finding{f}
+}
+
+// coresSaid is how a kubelet that gives whole cores alone refuses a number of CPUs (kubernetes pkg/kubelet/cm/cpumanager/policy_static.go).
+var coresSaid = regexp.MustCompile(`requested (\d+) cpus not multiple cpus per core = (\d+)`)
+
+// wholeCores rounds the CPUs up for which such a kubelet has refused the pod, in each container that asks for so many.
+func wholeCores(c *check.Case) []edit.Edit {
+	m := coresSaid.FindStringSubmatch(c.Pod.Status.Message)
+	if m == nil {
+		return nil
+	}
+	asked, _ := strconv.ParseInt(m[1], 10, 64)
+	core, _ := strconv.ParseInt(m[2], 10, 64)
+	if core < 2 || asked%core == 0 {
+		return nil
+	}
+	value := strconv.FormatInt((asked/core+1)*core, 10)
+	var ops []edit.Op
+	for i, k := range place.Written(c).Spec.Containers {
+		for list, amounts := range map[string]corev1.ResourceList{"limits": k.Resources.Limits, "requests": k.Resources.Requests} {
+			if cpu, ok := amounts[corev1.ResourceCPU]; ok && cpu.MilliValue() == 1000*asked {
+				ops = append(ops, edit.Op{Op: "replace", Path: edit.Pointer("spec", "containers", strconv.Itoa(i), "resources", list, "cpu"), Value: value})
+			}
+		}
+	}
+	if len(ops) == 0 {
+		return nil
+	}
+	slices.SortFunc(ops, func(a, b edit.Op) int { return strings.Compare(a.Path, b.Path) })
+	return []edit.Edit{{Side: edit.Workload, Cost: edit.CostSmall, Text: fmt.Sprintf("ask for %s CPUs, which are whole cores, in place of %d", value, asked), Ops: ops}}
 }
 
 // sharedSaid is how NVIDIA's device plugin refuses several replicas of GPUs that it shares, where failRequestsGreaterThanOne is set

@@ -2,6 +2,7 @@ package l4
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -42,11 +43,38 @@ func noSandbox(c *check.Case) []check.Finding {
 		return nil // the latter is runtime-handler-missing
 	}
 	e := all[0]
+	if key, name, ok := namedInVain(c.Pod, e.Message); ok {
+		return []check.Finding{{
+			Message:  fmt.Sprintf("node %s cannot make a sandbox for pod %s: annotation %s names %s, which does not exist", c.Pod.Spec.NodeName, c.Pod.Name, key, name),
+			Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("metadata.annotations[%q]", key), Value: c.Pod.Annotations[key]}, life.Shown(e)}, Owner: check.User,
+			Advice: fmt.Sprintf("Create %s in the namespace where the pod looks for it, or correct the annotation.", name),
+		}}
+	}
 	return []check.Finding{{
 		Message:  fmt.Sprintf("node %s cannot make a sandbox for pod %s: %s", c.Pod.Spec.NodeName, c.Pod.Name, wording.Shortened(e.Message, 200)),
 		Evidence: []facts.Evidence{life.Shown(e)}, Layer: check.L2, Owner: check.Platform,
 		Advice: fmt.Sprintf("Have the container runtime and the network plugin of node %s looked at.", c.Pod.Spec.NodeName),
 	}}
+}
+
+// saysNotFound is how the API server says that there is no object of a name.
+var saysNotFound = regexp.MustCompile(`([a-z0-9-]+(?:\.[a-z0-9.-]+)) "([^"]{1,253})" not found`)
+
+// namedInVain is the object that the message says does not exist, where an annotation of the pod names it, as those for network plugins
+// do: the pod's author, and not the node, has to act.
+func namedInVain(p *corev1.Pod, message string) (key, object string, ok bool) {
+	m := saysNotFound.FindStringSubmatch(message)
+	if m == nil {
+		return "", "", false
+	}
+	for _, key := range slices.Sorted(maps.Keys(p.Annotations)) {
+		for word := range strings.FieldsFuncSeq(p.Annotations[key], func(r rune) bool { return strings.ContainsRune(" ,@/\"[]{}:", r) }) {
+			if word == m[2] {
+				return key, m[1] + " " + m[2], true
+			}
+		}
+	}
+	return "", "", false
 }
 
 // notCreated words a container that the runtime did not start.

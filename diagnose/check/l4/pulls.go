@@ -15,6 +15,7 @@ const (
 	diskFull      = "the node's disk is full"
 	rateLimited   = "the registry takes no more requests for now (rate limit)"
 	noAnswer      = "the registry does not answer"
+	broken        = "the registry, or what the node does with it, fails"
 )
 
 // pullFailure says in words why an image does not come, and whose it is.
@@ -34,6 +35,8 @@ func pullFailure(reason, text string) (what string, owner check.Owner) {
 		return otherPlatform, check.ML
 	case reason == "RegistryUnavailable", wording.Mentions(text, "connection refused", "i/o timeout", "no such host", "tls handshake", "x509:", "server misbehaving", "deadline exceeded", "unexpected eof", "connection reset", "no route to host", "service unavailable", "bad gateway", "internal server error"):
 		return noAnswer, check.Platform
+	case wording.Mentions(text, "http response to https client", "unexpected commit digest", "failed to extract layer", "failed precondition", "error creating overlay", "snapshot", "content store", "proxyconnect", "context canceled", "input/output error", "read-only file system"):
+		return broken, check.Platform
 	case wording.Mentions(text, "pull access denied", "repository does not exist"):
 		return deniedOrNone, check.ML
 	case wording.Mentions(text, "401", "403", "unauthorized", "authentication required", "denied", "insufficient_scope", "forbidden"):
@@ -49,6 +52,7 @@ var pullAdvice = map[string]string{
 	diskFull:    "Free space on the node's disk for images, or move the pod to another node; the kubelet removes unused images only when the disk is nearly full.",
 	rateLimited: "Wait: the kubelet tries again. Pull as somebody who may pull more, or through a mirror of the registry.",
 	noAnswer:    "Have the registry, or the way from the nodes to it, repaired: its name, its certificate, a proxy, a firewall.",
+	broken:      "Have the node's container runtime, its disk, and the way to the registry looked at: a mirror or proxy, https where the registry speaks http.",
 	unsigned:    "Sign the image as the nodes' policy wants it, or have the policy changed.",
 }
 
