@@ -1,6 +1,7 @@
 package gpustack
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -53,12 +54,15 @@ func (s *Stack) faultOf(f *facts.Facts, g *Node) Fault {
 // offersParts says whether the node counts its GPUs under another name: MIG instances, shares.
 func offersParts(n *corev1.Node) bool {
 	for name, q := range n.Status.Allocatable {
-		if name != WholeGPU && strings.HasPrefix(string(name), "nvidia.com/") && !q.IsZero() {
+		if strings.HasPrefix(string(name), "nvidia.com/") && name != WholeGPU && !q.IsZero() && !networkWords.MatchString(string(name)) {
 			return true
 		}
 	}
 	return false
 }
+
+// networkWords are in the names of what NVIDIA's other plugins count: network cards and their functions.
+var networkWords = regexp.MustCompile(`(?i)/(.*(rdma|hca|hostdev|sriov|roce|mlnx)|(.*[^a-z])?(efa|nics?|ib|vfs?)([^a-z]|$))`)
 
 // driverMissing says whether the driver that a DaemonSet should install, or the container toolkit, is not ready.
 func (s *Stack) driverMissing(f *facts.Facts, g *Node) bool {

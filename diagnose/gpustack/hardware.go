@@ -104,7 +104,7 @@ func Unadvertised(f *facts.Facts, device string) bool {
 	for _, n := range f.Nodes {
 		for _, list := range []corev1.ResourceList{n.Status.Capacity, n.Status.Allocatable} {
 			for other, q := range list {
-				if !strings.Contains(string(other), "/") || q.IsZero() {
+				if !strings.Contains(string(other), "/") || q.IsZero() || string(other) != device && networkWords.MatchString(string(other)) {
 					continue
 				}
 				if v, m := deviceName(string(other)); string(other) == device || v == vendor || m == name && !(makers[v] && makers[vendor]) {

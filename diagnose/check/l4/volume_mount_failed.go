@@ -34,7 +34,7 @@ func volumeMountFailed(c *check.Case) []check.Finding {
 	if _, ok := parseMissing(c.Pod, e.Message); ok {
 		return nil // config-missing
 	}
-	if wording.Mentions(e.Message, "failed to fetch token: serviceaccounts") {
+	if wording.Mentions(e.Message, "failed to fetch token: serviceaccounts") && wording.Mentions(e.Message, "not found") {
 		return nil // service-account-missing
 	}
 	if f, ok := attachedElsewhere(c, e); ok {

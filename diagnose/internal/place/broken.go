@@ -68,13 +68,25 @@ func Nowhere(c *check.Case, name string) bool {
 	if podspec.Requested(c.Pod, name) == 0 || !c.Sees("nodes", "") || len(c.Nodes) == 0 || StandsFor(c.Facts, corev1.ResourceName(name)) != nil {
 		return false
 	}
-	if !podspec.Extended(corev1.ResourceName(name)) && !strings.HasPrefix(name, corev1.ResourceHugePagesPrefix) || name == string(gpustack.WholeGPU) || strings.HasPrefix(name, "nvidia.com/mig-") || strings.HasPrefix(name, "nvidia.com/gpumem") || name == "nvidia.com/gpucores" { // the last are HAMi's, whose scheduler counts them
+	if !podspec.Extended(corev1.ResourceName(name)) && !strings.HasPrefix(name, corev1.ResourceHugePagesPrefix) || name == string(gpustack.WholeGPU) && slices.ContainsFunc(c.Nodes, inParts) || strings.HasPrefix(name, "nvidia.com/mig-") || strings.HasPrefix(name, "nvidia.com/gpumem") || name == "nvidia.com/gpucores" { // the last are HAMi's, whose scheduler counts them
 		return false
 	}
 	return !slices.ContainsFunc(c.Nodes, func(n *corev1.Node) bool {
 		has, will := n.Status.Capacity[corev1.ResourceName(name)], n.Status.Allocatable[corev1.ResourceName(name)]
 		return !has.IsZero() || !will.IsZero() || CouldHave(n, name) > 0
 	})
+}
+
+// inParts says whether the node offers GPUs of NVIDIA in parts or shares, or has some of which nobody can tell how many.
+func inParts(n *corev1.Node) bool {
+	for _, list := range []corev1.ResourceList{n.Status.Capacity, n.Status.Allocatable} {
+		for name := range list {
+			if strings.HasPrefix(string(name), "nvidia.com/mig-") || strings.HasPrefix(string(name), "nvidia.com/gpu.") || strings.HasPrefix(string(name), "nvidia.com/gpumem") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Renamed asks for a resource that nodes have under a name much like the one that none has.

@@ -297,10 +297,8 @@ func AutoscalerFailure(c *check.Case, g *clusterautoscaler.Group) (AutoscalerFau
 			return AutoscalerFault{fault, code, e.Message, []facts.Evidence{shown}}, true
 		}
 	}
-	if text := cmp.Or(g.ErrorMessage, g.ErrorCode); text != "" {
-		return AutoscalerFault{CloudRefused, cmp.Or(g.ErrorCode, "Backoff"), text, []facts.Evidence{status}}, true
-	}
-	return AutoscalerFault{}, false
+	text := cmp.Or(g.ErrorMessage, g.ErrorCode, "its last growth failed, and its status does not say why")
+	return AutoscalerFault{CloudRefused, cmp.Or(g.ErrorCode, "Backoff"), text, []facts.Evidence{status}}, true
 }
 
 // AutoscalerFindings are about sources that failed in the way, worded by say.
