@@ -131,6 +131,9 @@ func taintGap(c *check.Case, t corev1.Taint) gap {
 			continue
 		}
 		sameValue := o.Operator != corev1.TolerationOpExists && o.Value == t.Value
+		if o.Operator == corev1.TolerationOpExists && o.Key != t.Key {
+			sameValue = keyedWith(c, o.Key, t)
+		}
 		if o.Key == t.Key || place.Misspelt(o.Key, t.Key) && (sameValue || o.Operator == corev1.TolerationOpExists) || sameValue && len(t.Value) > 2 {
 			g.tol = o
 			g.asked = "taint " + podspec.TaintText(g.meant())
@@ -138,6 +141,13 @@ func taintGap(c *check.Case, t corev1.Taint) gap {
 		}
 	}
 	return g
+}
+
+// keyedWith says whether another node has the taint's value and effect under the key.
+func keyedWith(c *check.Case, key string, t corev1.Taint) bool {
+	return slices.ContainsFunc(c.Nodes, func(n *corev1.Node) bool {
+		return slices.ContainsFunc(n.Spec.Taints, func(o corev1.Taint) bool { return o.Key == key && o.Value == t.Value && o.Effect == t.Effect })
+	})
 }
 
 // meant is the taint that the pod tolerates.
@@ -184,7 +194,12 @@ func (g *gap) poolsFault(c *check.Case, nodes []*check.NodeFit) bool {
 		if g.tol == nil || exact > 0 {
 			return false
 		}
-		like := g.others(c, func(p *corev1.Pod) bool { return slices.Contains(p.Spec.Tolerations, *g.tol) })
+		meant := g.meant()
+		like := g.others(c, func(p *corev1.Pod) bool {
+			return slices.ContainsFunc(p.Spec.Tolerations, func(o corev1.Toleration) bool {
+				return o == *g.tol || o.Key == meant.Key && podspec.Tolerates(&o, &meant)
+			})
+		})
 		return like > 0 || g.stays(c, nodes)
 	}
 	p := place.PoolNamed(c.Facts, g.group)
