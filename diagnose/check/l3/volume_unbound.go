@@ -170,9 +170,18 @@ func leaving(c *check.Case, claim *corev1.PersistentVolumeClaim) *check.Finding 
 	return f
 }
 
-// withoutIt offers to make the claim anew where its volume is gone and its class can make another.
+// withoutIt offers to make the claim anew where its volume is gone and its class can make another; where there is no such class, one
+// that may have been meant can.
 func withoutIt(c *check.Case, claim *corev1.PersistentVolumeClaim, f *check.Finding) *check.Finding {
 	class := place.StorageClassNamed(c.Facts, place.ClassOf(claim))
+	if place.VolumeNamed(c.Facts, claim.Spec.VolumeName) == nil && c.Sees("persistentvolumes", "") && class == nil && place.ClassOf(claim) != "" && c.Sees("storageclasses.storage.k8s.io", "") {
+		f.Message += fmt.Sprintf("; its storage class %s does not exist either", place.ClassOf(claim))
+		f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(claim).In(), Field: "spec.storageClassName", Value: place.ClassOf(claim)})
+		for _, other := range place.ClassesFor(c.Facts, place.ClassOf(claim)) {
+			f.Edits = append(f.Edits, place.ClaimWithout(claim, other))
+		}
+		return f
+	}
 	if place.VolumeNamed(c.Facts, claim.Spec.VolumeName) == nil && c.Sees("persistentvolumes", "") && class != nil && class.Provisioner != "kubernetes.io/no-provisioner" {
 		e := place.ClaimWithout(claim, class)
 		if s, ok := c.Owner().(*appsv1.StatefulSet); ok && slices.ContainsFunc(s.Spec.VolumeClaimTemplates, func(t corev1.PersistentVolumeClaim) bool { return claim.Name == t.Name+"-"+c.Pod.Name }) {

@@ -79,7 +79,8 @@ func ClaimAnew(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClas
 	return madeBy(e, after, class)
 }
 
-// ClaimWithout is the edit that makes the claim again without its volume, which is gone: its class makes another.
+// ClaimWithout is the edit that makes the claim again without its volume, which is gone: the class, which need not be the claim's, makes
+// another.
 func ClaimWithout(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) edit.Edit {
 	after := claim.DeepCopy()
 	after.Spec.VolumeName, after.Status = "", corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
@@ -94,6 +95,11 @@ func ClaimWithout(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageC
 			ops = append(ops, edit.Op{Op: "remove", Path: edit.Pointer("metadata", "annotations", key)})
 			delete(after.Annotations, key)
 		}
+	}
+	if ClassOf(claim) != class.Name {
+		ops = append(ops, edit.Op{Op: "add", Path: "/spec/storageClassName", Value: class.Name})
+		after.Spec.StorageClassName = &class.Name
+		text += ", by storage class " + class.Name
 	}
 	e := edit.Edit{
 		Side: edit.Workload, Cost: edit.CostMove, Text: text,
