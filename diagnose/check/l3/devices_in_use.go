@@ -55,6 +55,11 @@ func taken(c *check.Case, d *place.Devices, a *place.AskAt, any *place.Alternati
 		case !d.Suits(v, &a.DeviceAsk):
 		case v.Holder != nil:
 			held = append(held, v)
+		case len(v.Beside()) > 0:
+			held = append(held, v)
+			if consumed == "" {
+				consumed = fmt.Sprintf(": of what device %s is made of, claim %s has a part", v.ID(), v.Beside()[0].Name)
+			}
 		case lacks != "" && len(v.Holders()) > 0:
 			held = append(held, v)
 			if consumed == "" {
@@ -84,7 +89,7 @@ func taken(c *check.Case, d *place.Devices, a *place.AskAt, any *place.Alternati
 	}
 	var all []holding
 	for _, v := range held {
-		for _, h := range v.Holders() {
+		for _, h := range append(v.Holders(), v.Beside()...) {
 			all = append(all, holding{v, h})
 		}
 	}

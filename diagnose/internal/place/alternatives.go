@@ -67,7 +67,7 @@ func (d *Devices) lookFor(a *AskAt) (Shortfall, string) {
 	for _, v := range match {
 		switch {
 		case Repelling(v, &a.DeviceAsk).Key != "":
-		case v.Holder != nil || v.Lacks(&a.DeviceAsk) != "":
+		case v.Holder != nil || len(v.beside) > 0 || v.Lacks(&a.DeviceAsk) != "":
 			open, held = open+1, held+1
 		default:
 			open++

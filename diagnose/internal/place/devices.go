@@ -25,8 +25,9 @@ type Device struct {
 	*resourcev1.Device
 	driver, pool string
 	Slice        *resourcev1.ResourceSlice
-	Holder       *resourcev1.ResourceClaim // who has it; nil: nobody
-	shares       []deviceShare             // of it that claims have
+	Holder       *resourcev1.ResourceClaim   // who has it; nil: nobody
+	shares       []deviceShare               // of it that claims have
+	beside       []*resourcev1.ResourceClaim // who has devices that consume what this one consumes: parts of it, or the whole that it is a part of
 }
 
 // deviceShare is what a claim consumes of a device that several have.
@@ -86,6 +87,7 @@ func readDevices(f *facts.Facts) *Devices {
 	slices.Sort(d.Incomplete)
 	d.Incomplete = slices.Compact(d.Incomplete)
 	d.allocated()
+	d.counted()
 	return d
 }
 
@@ -122,6 +124,55 @@ func (d *Devices) allocated() {
 			}
 			v.Holder = claim
 		}
+	}
+}
+
+// counted enters which devices cannot be had because others that are taken draw on the same counters, and leave too little: a whole
+// GPU of which somebody has a slice.
+func (d *Devices) counted() {
+	type counter struct{ pool, set, name string }
+	left := make(map[counter]resource.Quantity)
+	for _, s := range d.f.ResourceSlices {
+		for _, set := range s.Spec.SharedCounters {
+			for _, name := range slices.Sorted(maps.Keys(set.Counters)) {
+				left[counter{s.Spec.Driver + "/" + s.Spec.Pool.Name, set.Name, name}] = set.Counters[name].Value
+			}
+		}
+	}
+	if len(left) == 0 {
+		return
+	}
+	users := make(map[counter][]*resourcev1.ResourceClaim)
+	each := func(v *Device, do func(counter, resource.Quantity)) {
+		for _, use := range v.ConsumesCounters {
+			for _, name := range slices.Sorted(maps.Keys(use.Counters)) {
+				do(counter{v.driver + "/" + v.pool, use.CounterSet, name}, use.Counters[name].Value)
+			}
+		}
+	}
+	for _, v := range d.All {
+		if holders := v.Holders(); len(holders) > 0 {
+			each(v, func(k counter, amount resource.Quantity) {
+				q := left[k].DeepCopy()
+				q.Sub(amount)
+				left[k], users[k] = q, append(users[k], holders...)
+			})
+		}
+	}
+	for _, v := range d.All {
+		if len(v.Holders()) > 0 {
+			continue
+		}
+		each(v, func(k counter, amount resource.Quantity) {
+			if q := left[k]; amount.Cmp(q) <= 0 {
+				return
+			}
+			for _, claim := range users[k] {
+				if !slices.Contains(v.beside, claim) {
+					v.beside = append(v.beside, claim)
+				}
+			}
+		})
 	}
 }
 
@@ -365,6 +416,9 @@ func (d *Devices) consumed(reach []*Device, claims []PodClaim) string {
 	}
 	return ""
 }
+
+// Beside are the claims that keep the device from being had without having it: they have devices that draw on the same counters.
+func (v *Device) Beside() []*resourcev1.ResourceClaim { return v.beside }
 
 // Holders are the claims that have the device, or shares of it.
 func (v *Device) Holders() (out []*resourcev1.ResourceClaim) {
