@@ -50,6 +50,10 @@ func noSuchPool(c *check.Case) []check.Finding {
 		if e, ok := place.Drops(c, n); ok {
 			f.Edits = append(f.Edits, e)
 		}
+		if by, ok := place.AddedOnTheWayIn(c, n); ok {
+			f.Owner, f.Message = check.Platform, fmt.Sprintf("%s; what was written does not ask for it: %s", f.Message, by.Who)
+			f.Evidence, f.Advice = append(f.Evidence, by.Evidence), by.Advice
+		}
 		out = append(out, f)
 	}
 	return out
