@@ -32,6 +32,9 @@ var gangIncompleteCheck = check.Check{
 
 func gangIncomplete(c *check.Case) []check.Finding {
 	gang := c.GangOf(c.Pod)
+	if members := queue.KueueGroup(c); len(members) > 0 {
+		return kueueGroupIncomplete(c, members)
+	}
 	if !c.Waits() {
 		return nil
 	}
@@ -101,6 +104,23 @@ func foreignGangIncomplete(c *check.Case) []check.Finding {
 		Evidence: []facts.Evidence{{Object: r.In(), Field: "spec.minMember", Value: fmt.Sprint(need)}},
 		Advice:   "Make the missing members, or have whoever wrote the group say a minMember that there will be.",
 	}}
+}
+
+// kueueGroupIncomplete is about plain pods that Kueue admits together: it makes no Workload before all are there.
+func kueueGroupIncomplete(c *check.Case, members []*corev1.Pod) []check.Finding {
+	const key = "kueue.x-k8s.io/pod-group-total-count"
+	for _, p := range members {
+		if m := c.Controller(p); m != nil && c.MissingPods(m) > 0 {
+			return nil // why they are not made is for others to say
+		}
+	}
+	f := check.Finding{
+		Message:  fmt.Sprintf("group %s of Kueue is to have %s pods, and %s, and nobody makes more: Kueue makes no Workload for it before", c.Pod.Labels[queue.KueueGroupName], c.Pod.Annotations[key], wording.Existing(len(members))),
+		Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("metadata.annotations[%q]", key), Value: c.Pod.Annotations[key]}},
+		Advice:   "Make the missing pods, with the group's label and the same annotation; or make the group again, with the number of pods that there will be.",
+		Healthy:  c.Exists && c.Age() < life.Patience,
+	}
+	return []check.Finding{f}
 }
 
 // gangSeen is where the number is said.

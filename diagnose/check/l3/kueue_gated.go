@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -37,12 +38,23 @@ func kueueGated(c *check.Case) []check.Finding {
 	}
 	found := check.Finding{Evidence: v.Evidence()}
 	switch {
+	case dialect.IsTrue(v.Work, "Finished"):
+		s := dialect.ConditionOf(v.Work, "Finished")
+		found.Message = fmt.Sprintf("Kueue has ended Workload %s without starting what it is for: %s, %s", v.Work.GetName(), s.Reason, strings.TrimSuffix(s.Message, "."))
+		found.Evidence = append(found.Evidence, facts.Evidence{Object: facts.RefTo(v.Work).In(), Field: `status.conditions["Finished"]`, Value: s.Reason + ": " + s.Message})
+		found.Advice = "Correct what Kueue says, and create the work again: an ended Workload is not admitted any more."
+		if s.Reason != "AdmissionChecksRejected" {
+			found.Owner = check.User
+		}
 	case dialect.IsTrue(v.Work, "Admitted"):
 		found.Message = fmt.Sprintf("Kueue has admitted Workload %s and has not let its pods go yet", v.Work.GetName())
 		found.Healthy = c.Now.Sub(dialect.ConditionOf(v.Work, "Admitted").At) < time.Minute
+		kueueWarns(c, &found)
 	case v.Queue == "":
 		found.Message = fmt.Sprintf("Workload %s names no LocalQueue, so Kueue does not admit it", v.Work.GetName())
 		found.Edits, found.Owner = queue.KueueElsewhere(c, v), check.User
+	case v.Work == nil && len(queue.KueueGroup(c)) > 0:
+		return nil // the group lacks members
 	case v.Work == nil:
 		found.Message = fmt.Sprintf("Kueue is to admit it from LocalQueue %s and has made no Workload for it", v.Queue)
 		found.Healthy = c.Age() < time.Minute
@@ -72,6 +84,11 @@ func kueueGated(c *check.Case) []check.Finding {
 			found.Evidence = append(found.Evidence, facts.Evidence{Object: facts.RefTo(d).In(), Field: "status.availableReplicas", Value: "0"})
 			found.Advice = "Start Kueue's controller again: its Deployment and its log say why it does not run."
 		}
+		if s := dialect.ConditionOf(v.Work, "QuotaReserved"); s != nil && kueueInvalid.MatchString(s.Message) {
+			found.Message, found.Healthy, found.Owner = fmt.Sprintf("Kueue does not accept Workload %s as it is written: %s", v.Work.GetName(), strings.TrimSuffix(s.Message, ".")), false, check.User
+			found.Evidence = append(found.Evidence, facts.Evidence{Object: facts.RefTo(v.Work).In(), Field: `status.conditions["QuotaReserved"]`, Value: s.Reason + ": " + s.Message})
+			found.Advice = "Correct what the message names, and create the work again."
+		}
 		if said, evidence := kueueWasEvicted(v); said != "" {
 			found.Message, found.Healthy = fmt.Sprintf("%s has room for Workload %s, which Kueue has put back: %s", v.Name(), v.Work.GetName(), said), false
 			found.Evidence = append(found.Evidence, evidence...)
@@ -89,6 +106,10 @@ func kueueGated(c *check.Case) []check.Finding {
 	}
 	return []check.Finding{found}
 }
+
+// kueueInvalid is how Kueue says that what it is to admit breaks a rule of its namespace or contradicts itself (ErrInvalidWLResources
+// and ErrLimitRangeConstraintsUnsatisfiedResources in pkg/workload/resources.go).
+var kueueInvalid = regexp.MustCompile(`(?i)validation failed|didn't satisfy LimitRange|Invalid value`)
 
 // kueueRanTooLong ends the reason for which Kueue evicts a Workload that ran for longer than its author allowed.
 const kueueRanTooLong = "MaximumExecutionTimeExceeded"
@@ -130,16 +151,11 @@ func kueueRanOut(c *check.Case, v *queue.KueueView, found *check.Finding, active
 // kueueMadeNone adds why Kueue makes no Workload of the work: a priority class of its own that does not exist, or what it warns of.
 func kueueMadeNone(c *check.Case, f *check.Finding) {
 	const label, kind = "kueue.x-k8s.io/priority-class", "WorkloadPriorityClass.kueue.x-k8s.io"
+	if kueueWarns(c, f) {
+		f.Advice = "Correct what Kueue says: it makes the Workload by itself then."
+	}
 	for _, o := range c.Owners {
 		r := facts.RefTo(o)
-		for _, e := range c.EventsOf(o) {
-			if e.Type == corev1.EventTypeWarning && strings.Contains(facts.Emitter(e), "kueue") {
-				f.Message += ": " + wording.Shortened(wording.OneLine(e.Message), 300)
-				f.Evidence, f.Healthy = append(f.Evidence, life.Shown(e)), false
-				f.Advice = "Correct what Kueue says: it makes the Workload by itself then."
-				break
-			}
-		}
 		name := o.GetLabels()[label]
 		if name == "" || !c.Sees("workloadpriorityclasses.kueue.x-k8s.io", "") || c.ForeignNamed(kind, "", name) != nil {
 			continue
@@ -162,6 +178,20 @@ func kueueMadeNone(c *check.Case, f *check.Finding) {
 		}
 		return
 	}
+}
+
+// kueueWarns adds the last that Kueue warns of about the work, and says whether it does.
+func kueueWarns(c *check.Case, f *check.Finding) bool {
+	for _, o := range append(slices.Clone(c.Owners), facts.Object(c.Pod)) {
+		for _, e := range c.EventsOf(o) {
+			if e.Type == corev1.EventTypeWarning && strings.Contains(facts.Emitter(e), "kueue") {
+				f.Message += ": " + wording.Shortened(wording.OneLine(e.Message), 300)
+				f.Evidence, f.Healthy = append(f.Evidence, life.Shown(e)), false
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // kueueWasEvicted is for what Kueue took the Workload's quota away again: the check that refuses, else the reason of the eviction.

@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"strconv"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -52,4 +54,25 @@ func named(p *corev1.Pod, key string) string {
 		return v
 	}
 	return p.Labels[key]
+}
+
+// KueueGroupName is the label of plain pods that Kueue admits together.
+const KueueGroupName = "kueue.x-k8s.io/pod-group-name"
+
+// KueueGroup are the members of the pod's group that there are, where Kueue waits for more of them; none where it does not.
+func KueueGroup(c *check.Case) (members []*corev1.Pod) {
+	name := c.Pod.Labels[KueueGroupName]
+	total, err := strconv.Atoi(c.Pod.Annotations["kueue.x-k8s.io/pod-group-total-count"])
+	if name == "" || err != nil || !c.Exists || !kueueHeld(c) || c.Pod.Annotations["kueue.x-k8s.io/pod-group-fast-admission"] == "true" || len(KueueWorks(c)) > 0 {
+		return nil
+	}
+	for _, p := range c.Pods {
+		if p.Namespace == c.Pod.Namespace && p.Labels[KueueGroupName] == name && p.Status.Phase != corev1.PodFailed {
+			members = append(members, p)
+		}
+	}
+	if len(members) >= total {
+		return nil
+	}
+	return members
 }

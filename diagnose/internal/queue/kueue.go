@@ -123,11 +123,19 @@ func Kueue(c *check.Case) *KueueView {
 		v.Cluster = c.ForeignNamed(kueue.ClusterQueues, "", dialect.Text(v.Local.Object, "spec", "clusterQueue"))
 	}
 	if v.Work != nil && dialect.IsTrue(v.Work, "Finished") {
-		return nil
+		if s := dialect.ConditionOf(v.Work, "Finished"); !slices.Contains(kueueEnds, s.Reason) {
+			return nil
+		}
+		v.Cause = "kueue-gated"
+		return v
 	}
 	v.Cause = kueueCause(c, v)
 	return v
 }
+
+// kueueEnds are the reasons for which Kueue ends a Workload whose work has not started and never will (Kueue v0.20:
+// apis/kueue/v1beta2/workload_types.go, pkg/controller/jobframework/reconciler.go).
+var kueueEnds = []string{"FailedToStart", "AdmissionChecksRejected", "OutOfSync", "OwnerNotFound"}
 
 // kueueCause is which of the catalogue's causes the view is.
 func kueueCause(c *check.Case, v *KueueView) why.Cause {
