@@ -25,7 +25,7 @@ func admissionDenied(c *check.Case) []check.Finding {
 	switch {
 	case r != nil && c.Exists:
 		what = "a claim that is made for pod " + c.Pod.Name
-	case r != nil && !life.Wanted(c):
+	case r != nil && (!life.Wanted(c) || life.FollowsAnother(c, r)):
 		return nil
 	}
 	if r == nil {

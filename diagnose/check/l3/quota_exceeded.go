@@ -63,7 +63,34 @@ func quotaExceeded(c *check.Case) []check.Finding {
 	if out = quotaWanted(c, p); len(out) > 0 {
 		return out
 	}
+	if out = quotaOfAnotherKind(c); len(out) > 0 {
+		return out
+	}
 	return quotaOfObjects(c)
+}
+
+// quotaOfAnotherKind is about quotas over several namespaces, which other projects' admission enforces in the words of Kubernetes' own
+// (OpenShift: pkg/quota/clusterquotareconciliation, and the admission plugin quota.openshift.io/ClusterResourceQuota).
+func quotaOfAnotherKind(c *check.Case) []check.Finding {
+	r := life.DeniedBy(c, life.ByQuota)
+	if r == nil || r.Name == "" || slices.ContainsFunc(c.ResourceQuotas, func(q *corev1.ResourceQuota) bool { return q.Namespace == c.Pod.Namespace && q.Name == r.Name }) {
+		return nil
+	}
+	for _, k := range slices.Sorted(maps.Keys(c.Foreign)) {
+		if !strings.Contains(k, "Quota") {
+			continue
+		}
+		for _, q := range c.Foreign[k] {
+			if q.GetName() != r.Name || q.GetNamespace() != "" && q.GetNamespace() != c.Pod.Namespace {
+				continue
+			}
+			return []check.Finding{{
+				Message:  fmt.Sprintf("%s does not allow it: %s", facts.RefTo(q), r.Text),
+				Evidence: []facts.Evidence{r.Evidence, {Object: facts.RefTo(q).In(), Field: "spec", Value: r.Text}},
+			}}
+		}
+	}
+	return nil
 }
 
 // scope is how the API server writes a scope that some quota has to have: "{PriorityClass In [system-node-critical]}".

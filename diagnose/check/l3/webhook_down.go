@@ -19,13 +19,20 @@ import (
 var webhookDownCheck = check.Check{
 	Cause: "webhook-down", Layer: check.L3, Owner: check.Platform, Stage: check.Create, Rank: 7,
 	Title:   "An admission webhook does not answer",
-	Meaning: "The API server has to ask a webhook before it creates a pod, or binds it to a node, and the webhook cannot be reached. No pod that it is asked about can be created or bound, whatever the pod looks like.",
+	Meaning: "The API server has to ask a webhook before it creates a pod, or binds it to a node, and the webhook cannot be reached, or the one that converts objects between the versions of their kind. No pod that it is asked about can be created or bound, whatever the pod looks like.",
 	Remedy:  "Bring the webhook's server back. Until then its owner may set failurePolicy to Ignore, which lets everything pass that it would check.",
 	Not:     "The pod breaks a policy: nobody has looked at it.",
 	Find:    webhookDown,
 }
 
 func webhookDown(c *check.Case) []check.Finding {
+	if r := life.DeniedBy(c, life.ByConversion); r != nil && life.Wanted(c) {
+		return []check.Finding{{
+			Message:  fmt.Sprintf("the webhook that converts %s does not answer, so that objects of the kind can be neither made nor read: %s", r.Name, wording.Shortened(wording.OneLine(r.Text), 300)),
+			Evidence: []facts.Evidence{r.Evidence},
+			Advice:   "Bring the webhook's server back: spec.conversion of the CustomResourceDefinition says which Service leads to it.",
+		}}
+	}
 	r := life.DeniedBy(c, life.ByBrokenWebhook)
 	if r != nil && !c.Exists && !life.Wanted(c) {
 		return nil
@@ -42,7 +49,11 @@ func webhookDown(c *check.Case) []check.Finding {
 	at := slices.IndexFunc(all, func(w webhook) bool { return w.name == r.Name })
 	if at < 0 {
 		if c.Sees("validatingwebhookconfigurations.admissionregistration.k8s.io", "") && c.Sees("mutatingwebhookconfigurations.admissionregistration.k8s.io", "") {
-			return nil // it is gone
+			if c.Edited() {
+				return nil // it is gone
+			}
+			f.Message += "; no webhook of that name is configured any more"
+			f.Advice = "Wait until the pods are tried again, which takes up to 17 minutes, or have their owner restarted."
 		}
 	} else {
 		w := &all[at]

@@ -30,13 +30,27 @@ const slow = time.Minute
 
 func podStuckTerminating(c *check.Case) []check.Finding {
 	p := c.Pod
+	if r := life.DeniedBy(c, life.ByName); r != nil && life.Wanted(c) { // what has the name need not be of the work
+		if other := c.PodNamed(p.Namespace, r.Name); other != nil && other.DeletionTimestamp != nil {
+			return stuck(c, other)
+		}
+		return nil
+	}
 	if c.Waits() && c.Fit != nil && !c.Fit.Placed() {
 		return holdsRoom(c)
 	}
-	if !c.Exists || p.DeletionTimestamp == nil || c.Now.Sub(p.DeletionTimestamp.Time) < slow {
+	if !c.Exists || p.DeletionTimestamp == nil {
 		return nil
 	}
-	if what, _ := life.Lost(c); what != "" {
+	return stuck(c, p)
+}
+
+// stuck is about a pod that keeps its name.
+func stuck(c *check.Case, p *corev1.Pod) []check.Finding {
+	if c.Now.Sub(p.DeletionTimestamp.Time) < slow {
+		return nil
+	}
+	if what, _ := life.Lost(c); what != "" && p == c.Pod {
 		return nil // node-lost
 	}
 	evidence := []facts.Evidence{{Object: facts.RefTo(p).In(), Field: "metadata.deletionTimestamp", Value: p.DeletionTimestamp.UTC().Format(time.RFC3339)}}

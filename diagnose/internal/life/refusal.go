@@ -41,6 +41,8 @@ const (
 	ByNamespace      refuser = "namespace"
 	ByRights         refuser = "rights"
 	ByValidation     refuser = "validation"
+	ByConversion     refuser = "conversion webhook"
+	ByName           refuser = "name" // somebody else has it
 	ByOther          refuser = "other"
 )
 
@@ -49,6 +51,7 @@ var refusers = []struct {
 	by     refuser
 	phrase *regexp.Regexp
 }{
+	{ByConversion, regexp.MustCompile(`conversion webhook for ([^,\s]+, Kind=\w+) failed:? ?(?s:(.*))`)},
 	{ByBrokenWebhook, regexp.MustCompile(`failed calling webhook "([^"]*)"[:;] ?(?s:(.*))`)},
 	{ByWebhook, regexp.MustCompile(`admission webhook "([^"]*)" denied the request:? ?(?s:(.*))`)},
 	{ByPolicy, regexp.MustCompile(`ValidatingAdmissionPolicy '([^']*)'(?: with binding '[^']*')? denied request: (?s:(.*))`)},
@@ -63,6 +66,7 @@ var refusers = []struct {
 	{ByNamespace, regexp.MustCompile(`unable to create new content in namespace (\S+) because it is being terminated()`)},
 	{ByRights, regexp.MustCompile(`is forbidden: User "([^"]*)" (cannot (?s:.*))`)},
 	{ByValidation, regexp.MustCompile(`(?i:\bpod |\bresourceclaim\.resource\.k8s\.io |\bpersistentvolumeclaim )"[^"]*" is invalid: ()(?s:(.*))`)},
+	{ByName, regexp.MustCompile(`pods "([^"]*)" already exists()`)}, // "object is being deleted: " may stand before it
 	{ByOther, regexp.MustCompile(`(?i:\bpods? |\bresourceclaims\.resource\.k8s\.io |\bpersistentvolumeclaims )"[^"]*" is forbidden: ()(?s:(.*))`)},
 }
 
@@ -236,6 +240,18 @@ func NotBound(c *check.Case, by ...refuser) *Refusal {
 		}
 	}
 	return nil
+}
+
+// waitsForLeader is how a webhook says that it lets no pod in before another one of the same work has its node (JobSet's
+// exclusive placement: pkg/webhooks/pod_admission_webhook.go).
+var waitsForLeader = regexp.MustCompile(`(?i)\bpods? (?:is |was |has )?not (?:yet )?(?:been )?scheduled|expected, transient error`)
+
+// FollowsAnother says whether the refusal only has the pod wait for one of the same work that waits for a node itself: why that one
+// does is the cause.
+func FollowsAnother(c *check.Case, r *Refusal) bool {
+	return r.By == ByWebhook && waitsForLeader.MatchString(r.Text) && slices.ContainsFunc(c.All, func(p *corev1.Pod) bool {
+		return p.Spec.NodeName == "" && p.DeletionTimestamp == nil && !facts.Ended(p)
+	})
 }
 
 // Wanted says whether the pod of the case is to be made now. What other projects' kinds want is theirs to say: that

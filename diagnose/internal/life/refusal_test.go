@@ -45,6 +45,10 @@ func TestReadRefusal(t *testing.T) {
 		{`Error creating: Pod "a-master-0" is invalid: spec.containers[0].resources.requests: Invalid value: "1": must be equal to nvidia.com/gpu limit of 2`,
 			ByValidation, "", `spec.containers[0].resources.requests: Invalid value: "1": must be equal to nvidia.com/gpu limit of 2`, ""},
 		{`Failed to create head Pod team/ray-head, Pod "ray-head" is invalid: spec.containers[0].image: Required value`, ByValidation, "", "spec.containers[0].image: Required value", ""},
+		{`Failed to create RayCluster team/a: Internal error occurred: conversion webhook for ray.io/v1, Kind=RayCluster failed: Post "https://w.ray.svc:443/convert?timeout=30s": connect: connection refused`,
+			ByConversion, "ray.io/v1, Kind=RayCluster", `Post "https://w.ray.svc:443/convert?timeout=30s": connect: connection refused`, ""},
+		{`create Pod a-0 in StatefulSet a failed error: pods "a-0" already exists`, ByName, "a-0", `pods "a-0" already exists`, ""},
+		{`create Pod a-0 in StatefulSet a failed error: object is being deleted: pods "a-0" already exists`, ByName, "a-0", `pods "a-0" already exists`, ""},
 		{`Error creating: pods "a-x" is forbidden: something new`, ByOther, "", "something new", ""},
 	} {
 		got, ok := ReadRefusal(c.said)

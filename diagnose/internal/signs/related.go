@@ -519,7 +519,15 @@ func owners(c *check.Case) []Sign {
 				s.Young = c.Now.Sub(o.GetCreationTimestamp().Time) < life.Patience
 				s.Stands = e.Reason != "FailedCreate" && c.State == facts.Absent // which says what the API server said, and is read as that
 				if r, ok := life.ReadRefusal(e.Message); ok {
+					if life.FollowsAnother(c, &r) {
+						break
+					}
 					s.Layer, s.Owner, s.Stage = check.L3, refusedBy(r), check.Create
+				} else if failsToMake.MatchString(e.Reason) { // for no rule: the API server could not do it
+					s.Layer, s.Stage = check.L3, check.Create
+					if _, foreign := o.(*unstructured.Unstructured); !foreign {
+						s.Owner = check.Platform
+					}
 				}
 				own = append(own, s)
 				break
@@ -536,10 +544,13 @@ func owners(c *check.Case) []Sign {
 	return out
 }
 
+// failsToMake are the reasons of events with which controllers say that they could not make something.
+var failsToMake = regexp.MustCompile(`(?i)fail\w*creat|creat\w*fail`)
+
 // refusedBy is who has to act where the API server refuses pods.
 func refusedBy(r life.Refusal) check.Owner {
 	switch r.By {
-	case life.ByBrokenWebhook, life.ByRights:
+	case life.ByBrokenWebhook, life.ByConversion, life.ByRights:
 		return check.Platform
 	case life.ByQuota:
 		return check.Scheduler
