@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
@@ -185,26 +184,4 @@ func exitCode(n int32) string {
 		return fmt.Sprintf("exit code %d: %s", n, s)
 	}
 	return fmt.Sprintf("exit code %d", n)
-}
-
-// moreMemory doubles the limit, and the request where it is the same; more than once where the pod itself says that it
-// needs more, as those of Berth's own fleet do.
-func moreMemory(c *check.Case, k *life.Container, limit resource.Quantity) edit.Edit {
-	const annotation = "sim.berth.dev/memory"
-	double, assumes := limit.DeepCopy(), "twice the memory is enough"
-	double.Add(limit)
-	if need, err := resource.ParseQuantity(c.Pod.Annotations[annotation]); err == nil {
-		for assumes = ""; double.Cmp(need) < 0; {
-			double.Add(double)
-		}
-	}
-	e := edit.Edit{
-		Side: edit.Workload, Cost: 2, Text: fmt.Sprintf("raise the memory limit of %s from %s to %s", k.Noun(), &limit, &double),
-		Ops:     []edit.Op{{Op: "replace", Path: k.Path("resources", "limits", "memory"), Value: double.String()}},
-		Assumes: assumes,
-	}
-	if request, ok := life.Authored(c, k).Resources.Requests[corev1.ResourceMemory]; ok && request.Cmp(limit) == 0 {
-		e.Ops = append(e.Ops, edit.Op{Op: "replace", Path: k.Path("resources", "requests", "memory"), Value: double.String()})
-	}
-	return e
 }
