@@ -34,7 +34,7 @@ var env = []struct {
 	{"WORLD_SIZE", smallNumber}, {"RANK", smallNumber}, {"LOCAL_RANK", smallNumber}, {"NODE_RANK", smallNumber}, {"GROUP_RANK", smallNumber}, {"LOCAL_WORLD_SIZE", smallNumber},
 	{"NNODES", smallNumber}, {"NPROC_PER_NODE", smallNumber}, {"NUM_GPUS", smallNumber}, {"PET_NNODES", smallNumber}, {"PET_NPROC_PER_NODE", smallNumber}, {"PET_NODE_RANK", smallNumber}, {"PET_MASTER_PORT", smallNumber},
 	{"MASTER_PORT", smallNumber}, {"MASTER_ADDR", hostName}, {"PET_MASTER_ADDR", hostName}, {"OMP_NUM_THREADS", smallNumber},
-	{"SCHEDULER_NAME", hostName}, {"NVIDIA_VISIBLE_DEVICES", gpuList}, {"CUDA_VISIBLE_DEVICES", gpuList}, {"NVIDIA_DRIVER_CAPABILITIES", wordList}, {"NVIDIA_DISABLE_REQUIRE", smallNumber}, {"NVIDIA_REQUIRE_CUDA", cudaNeeds}, {"CUDA_VERSION", version}, {"NVIDIA_MIG_CONFIG_DEVICES", gpuList},
+	{"SCHEDULER_NAME", hostName}, {"NVIDIA_VISIBLE_DEVICES", gpuList}, {"CUDA_VISIBLE_DEVICES", gpuList}, {"HIP_VISIBLE_DEVICES", gpuList}, {"ROCR_VISIBLE_DEVICES", gpuList}, {"NVIDIA_DRIVER_CAPABILITIES", wordList}, {"NVIDIA_DISABLE_REQUIRE", smallNumber}, {"NVIDIA_REQUIRE_CUDA", cudaNeeds}, {"CUDA_VERSION", version}, {"NVIDIA_MIG_CONFIG_DEVICES", gpuList},
 	{"NCCL_DEBUG", wordList}, {"NCCL_DEBUG_SUBSYS", wordList}, {"NCCL_ALGO", wordList}, {"NCCL_PROTO", wordList}, {"NCCL_VERSION", version},
 	{"NCCL_*", smallNumber}, {"TORCH_NCCL_*", smallNumber}, {"CUDA_*", smallNumber},
 }
@@ -42,7 +42,7 @@ var env = []struct {
 var (
 	smallNumber = regexp.MustCompile(`^(?:-?\d{1,6}|[Tt]rue|[Ff]alse|TRUE|FALSE|)$`)
 	hostName    = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9.-]{0,200}[a-z0-9])?$`)
-	gpuList     = regexp.MustCompile(`^(?:all|none|void|(?:\d{1,3}(?::\d{1,3})?(?:,|$))*)$`)
+	gpuList     = regexp.MustCompile(`^(?:all|none|void|NoDevFiles|-1|(?:\d{1,3}(?::\d{1,3})?(?:,|$))*)$`)
 	wordList    = regexp.MustCompile(`^(?:(?:all|none|compute|utility|graphics|video|display|compat32|ngx|INFO|WARN|TRACE|VERSION|INIT|COLL|NET|GRAPH|TUNING|ENV|ALLOC|ALL|P2P|SHM|Ring|Tree|CollNet|NVLS|LL|LL128|Simple)(?:,|$))*$`)
 	cudaNeeds   = regexp.MustCompile(`^(?:(?:cuda|brand|driver|arch)[<>=!]{1,2}[a-z0-9.]{1,12}[ ,]?)*$`)
 	version     = regexp.MustCompile(`^v?\d{1,4}(?:\.\d{1,4}){0,3}(?:-\d{1,3})?$`)
