@@ -119,7 +119,7 @@ func TestPodTermsAsUpstream(t *testing.T) {
 			}
 		}
 	})
-	if total := answers[true] + answers[false]; answers[true] < total/20 || answers[false] < total/20 {
+	if total := answers[true] + answers[false]; total >= 100 && (answers[true] < total/20 || answers[false] < total/20) {
 		t.Errorf("the cases are too much alike to tell anything: %v", answers)
 	}
 }
