@@ -3,6 +3,7 @@ package launch
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -150,7 +151,7 @@ func (t *trial) settle(refused map[string]bool) {
 		}
 	}
 	t.state.Apply(changes...)
-	t.waiting = refused
+	t.waiting = maps.Clone(refused)
 	for _, w := range t.plan.Waiting {
 		t.waiting[w.Gang] = true
 	}
