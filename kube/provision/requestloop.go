@@ -34,7 +34,7 @@ type RequestOptions struct {
 }
 
 // RunRequests asks the cluster autoscaler for the nodes of gangs that need some, with one ProvisioningRequest each, until ctx ends. It
-// keeps nothing: several may run.
+// keeps nothing that it cannot read again: several may run, and one that is killed is carried on by the next.
 func RunRequests(ctx context.Context, o RequestOptions) error {
 	if o.Config == nil || o.Cluster == nil || o.Class == "" {
 		return errors.New("provisioning requests: connection, cluster and class are required")
@@ -88,6 +88,7 @@ type asker struct {
 	requests dynamic.NamespaceableResourceInterface
 	class    string
 	log      *slog.Logger
+	whole    map[string]bool // by namespace and name: requests all of whose templates were seen
 }
 
 // look reads, decides and writes once.
@@ -95,6 +96,9 @@ func (a *asker) look(ctx context.Context, cluster Cluster, now time.Time, backof
 	have, err := a.list(ctx)
 	if err != nil {
 		return fmt.Errorf("list ProvisioningRequests: %w", err)
+	}
+	if err := a.findTorn(ctx, have, now); err != nil {
+		return err
 	}
 	snap, _, err := cluster.Snapshot(ctx)
 	if err != nil {
@@ -168,6 +172,30 @@ func readRequest(u *unstructured.Unstructured) (request, bool) {
 		}
 	}
 	return r, true
+}
+
+// tornAfter is how old a request is before it is called torn: until then whoever wrote it may be about to write its templates.
+const tornAfter = 10 * time.Second
+
+// findTorn marks the open requests that lack a template, as whoever wrote them was stopped in between: an autoscaler waits for the
+// template for ever. A request whose templates were seen once is not looked at again.
+func (a *asker) findTorn(ctx context.Context, have []request, now time.Time) error {
+	whole := make(map[string]bool, len(have))
+	for i := range have {
+		r := &have[i]
+		key := r.namespace + "/" + r.name
+		for j := 0; j < len(r.sets) && r.state == requestOpen && !a.whole[key] && !r.torn; j++ {
+			_, err := a.core.CoreV1().PodTemplates(r.namespace).Get(ctx, templateName(r, j), metav1.GetOptions{})
+			if err != nil && !apierrors.IsNotFound(err) {
+				return fmt.Errorf("template of request %s: %w", key, err)
+			}
+			r.torn = err != nil
+		}
+		whole[key] = !r.torn
+		r.torn = r.torn && !now.Before(r.since.Add(tornAfter))
+	}
+	a.whole = whole
+	return nil
 }
 
 // ask writes the request, and then the templates of its pods, which go with it: the autoscaler looks again while one is missing.

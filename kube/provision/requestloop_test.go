@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	corefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
@@ -26,6 +27,7 @@ import (
 type asking struct {
 	t    *testing.T
 	a    *asker
+	dyn  *dynamicfake.FakeDynamicClient
 	snap engine.Snapshot
 	now  time.Time
 }
@@ -39,6 +41,7 @@ func newAsking(t *testing.T, class string, pods int, cause why.Cause, verdict wh
 	x := &asking{t: t, now: time.Date(2026, 11, 17, 12, 0, 0, 0, time.UTC)}
 	core := corefake.NewClientset()
 	dyn := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{requestResource: "ProvisioningRequestList"})
+	x.dyn = dyn
 	x.a = &asker{core: core, requests: dyn.Resource(requestResource), class: class, log: slog.New(slog.DiscardHandler)}
 	for i := range pods {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: fmt.Sprintf("train-%d", i)}}
@@ -165,6 +168,65 @@ func TestNoRequestFor(t *testing.T) {
 	x.snap.Pods = nil
 	x.look()
 	x.want("it is gone")
+}
+
+// TestRequestsKilled stops the asker at each of its writes in turn. Whoever comes next has one request with all its templates in the
+// end, and pods that carry it.
+func TestRequestsKilled(t *testing.T) {
+	for stop := 1; ; stop++ {
+		x := newAsking(t, CheckCapacity, 3, why.ClusterFull, why.Impossible)
+		p, err := x.a.core.CoreV1().Pods("team").Get(t.Context(), "train-1", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Spec.NodeSelector = map[string]string{"pool": "b200"} // a second template
+		if _, err := x.a.core.CoreV1().Pods("team").Update(t.Context(), p, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, kill := context.WithCancel(t.Context())
+		writes := 0
+		count := func(action clienttesting.Action) (bool, runtime.Object, error) {
+			if action.GetVerb() != "create" && action.GetVerb() != "patch" {
+				return false, nil, nil
+			}
+			if writes++; writes == stop {
+				kill()
+			}
+			return ctx.Err() != nil, nil, ctx.Err()
+		}
+		x.a.core.(*corefake.Clientset).PrependReactor("*", "*", count)
+		x.dyn.PrependReactor("*", "*", count)
+		err = x.a.look(ctx, x, x.now, time.Minute)
+		x.a.core.(*corefake.Clientset).ReactionChain = x.a.core.(*corefake.Clientset).ReactionChain[1:]
+		x.dyn.ReactionChain = x.dyn.ReactionChain[1:]
+		kill()
+		x.a = &asker{core: x.a.core, requests: x.a.requests, class: x.a.class, log: x.a.log}
+		for range 3 {
+			x.now = x.now.Add(tornAfter)
+			x.look()
+		}
+		list, listErr := x.a.list(t.Context())
+		if listErr != nil || len(list) != 1 {
+			t.Fatalf("stopped at write %d: requests %v, %v", stop, list, listErr)
+		}
+		for i := range list[0].sets {
+			if _, err := x.a.core.CoreV1().PodTemplates("team").Get(t.Context(), templateName(&list[0], i), metav1.GetOptions{}); err != nil {
+				t.Errorf("stopped at write %d: %v", stop, err)
+			}
+		}
+		for i := range 3 {
+			p, err := x.a.core.CoreV1().Pods("team").Get(t.Context(), fmt.Sprintf("train-%d", i), metav1.GetOptions{})
+			if err != nil || p.Annotations[consumeKey] != list[0].name {
+				t.Errorf("stopped at write %d: pod %v, %v, want %s", stop, p.Annotations, err, list[0].name)
+			}
+		}
+		if err == nil {
+			if stop < 6 {
+				t.Errorf("%d writes in all", stop-1)
+			}
+			return // it was not stopped any more
+		}
+	}
 }
 
 // FuzzReadRequest: whatever others write into a request, it is read as one or passed over.

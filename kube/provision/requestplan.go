@@ -38,6 +38,7 @@ type request struct {
 	state                 requestState
 	since                 time.Time // of the state
 	said                  string
+	torn                  bool // it is open, and a template of its pods was never written
 }
 
 // podSet is so many pods that are alike to an autoscaler.
@@ -101,7 +102,7 @@ func planRequests(now time.Time, snap *engine.Snapshot, pods []corev1.Pod, have 
 		switch {
 		case r == nil:
 			out.askFor(gang, 0, members)
-		case r.state == requestOver, r.state == requestOpen && r.count() < int32(len(members)),
+		case r.state == requestOver, r.state == requestOpen && (r.torn || r.count() < int32(len(members))),
 			r.state == requestFailed && !now.Before(r.since.Add(min(backoff<<min(r.attempt, 10), maxBackoff))):
 			out.drop = append(out.drop, *r)
 			out.askFor(gang, r.attempt+1, members)
