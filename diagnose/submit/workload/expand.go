@@ -266,7 +266,7 @@ func (m *maker) sparkApplication(w *Workload, u *unstructured.Unstructured) erro
 		return fmt.Errorf("spec: %w", err)
 	}
 	factor, err := strconv.ParseFloat(spec.OverheadFactor, 64)
-	if err != nil {
+	if err != nil || !(factor >= 0 && factor <= 10) { // what Spark does not read, or nobody means
 		if factor = 0.1; spec.Type == "Python" || spec.Type == "R" {
 			factor = 0.4
 		}
@@ -380,7 +380,7 @@ func javaMemory(text string) (int64, error) {
 		number = number[:at]
 	}
 	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || n < 0 || n > math.MaxInt64>>(shift+4) {
+	if err != nil || n < 0 || n > math.MaxInt64>>(shift+8) { // with ten times as much on top it is still a size
 		return 0, fmt.Errorf("%q is no size such as 512m or 4g", text)
 	}
 	return n << shift, nil

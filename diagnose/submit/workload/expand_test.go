@@ -286,3 +286,30 @@ spec: {template: {spec: {replicatedJobs: [{name: node, template: {spec: {templat
 		}
 	}
 }
+
+// FuzzSparkMemory: whatever an application says of its memory, its pods ask for an amount of it or it is refused.
+func FuzzSparkMemory(f *testing.F) {
+	f.Add("4g", "", "0.1")
+	f.Add("500p", "", "9e5")
+	f.Add("1t", "300p", "NaN")
+	f.Add("-1", "12 k", "Inf")
+	f.Fuzz(func(t *testing.T, memory, overhead, factor string) {
+		role := map[string]any{"memory": memory, "memoryOverhead": overhead}
+		u := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication", "metadata": map[string]any{"name": "a", "namespace": "b"},
+			"spec": map[string]any{"memoryOverheadFactor": factor, "driver": role, "executor": map[string]any{}},
+		}}
+		n := 0
+		w, _, err := Of(u.Object, Options{Namespace: "b", UID: func() types.UID { n++; return types.UID(fmt.Sprint(n)) }})
+		if err != nil {
+			return
+		}
+		for _, p := range w.Parts {
+			for _, pod := range p.Pods {
+				if q := pod.Spec.Containers[0].Resources.Requests[corev1.ResourceMemory]; q.Sign() <= 0 {
+					t.Errorf("memory %q, overhead %q, factor %q: the pod asks for %s", memory, overhead, factor, q.String())
+				}
+			}
+		}
+	})
+}
