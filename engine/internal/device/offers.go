@@ -296,6 +296,7 @@ func (o *Offers) share(i int, text string, s api.Share, by int32) {
 		if had == (o.named[text] > 0) {
 			return
 		}
+		by = min(max(by, -1), 1) // however many come or go together, it is one share
 	}
 	was := o.used(i)
 	o.sharers[i] += by
@@ -381,7 +382,7 @@ func (o *Offers) Pods(c *api.Claims, most int64) int64 {
 	if o == nil {
 		return 0
 	}
-	if one := c.Requests[0].Options[0]; len(c.Requests) == 1 && len(c.Requests[0].Options) == 1 && len(c.Match) == 0 && !one.All && !one.Admin {
+	if one := c.Requests[0].Options[0]; len(c.Requests) == 1 && len(c.Requests[0].Options) == 1 && len(c.Match) == 0 && !one.All && !one.Admin && one.Count <= api.MaxOfOneClaim {
 		if free, plain := o.plain(one.Selection); plain {
 			return min(most, free/int64(one.Count))
 		}

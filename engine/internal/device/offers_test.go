@@ -448,3 +448,38 @@ func TestPiecesAddUp(t *testing.T) {
 		t.Errorf("no devices: %d", got)
 	}
 }
+
+// A share with a name that several pods hold draws once, whether a node hears of the pods one by one or, because it comes to reach the
+// device later, of all at once.
+func TestNamedSharesOfDevicesInReachDrawOnce(t *testing.T) {
+	n := &api.Node{Name: "n", Offers: []api.Offer{{
+		ID: "far", Selections: []string{"any"}, Reach: "rack", Shared: true, Capacity: []api.Counter{{Name: "memory", Amount: 80}},
+		Uses: []api.Use{{Selection: "any", Draws: []api.Draw{{Counter: "memory", Amount: 20}}}},
+	}}}
+	share := api.Share{Device: "far", Name: "claim", Draws: []api.Draw{{Counter: "memory", Amount: 20}}}
+	o := NewOffers(n)
+	o.HoldFar(share.String(), 2)
+	if got := o.LeftOf(0, "memory"); got != 60 {
+		t.Errorf("%d are left of 80 while two pods hold one share of 20", got)
+	}
+	o.HoldFar(share.String(), -1)
+	o.HoldFar(share.String(), -1)
+	if got := [2]int64{o.LeftOf(0, "memory"), int64(o.Sharers(0))}; got != [2]int64{80, 0} {
+		t.Errorf("%d are left of 80, and it has %d sharers, when both pods are gone", got[0], got[1])
+	}
+}
+
+// One claim has 32 devices at most: a count says no room for more, as the search does.
+func TestOneClaimHasSoManyDevices(t *testing.T) {
+	n := &api.Node{Name: "n"}
+	for i := range 40 {
+		n.Offers = append(n.Offers, api.Offer{ID: fmt.Sprint("d", i), Selections: []string{"any"}})
+	}
+	for _, count := range []int{api.MaxOfOneClaim, api.MaxOfOneClaim + 1} {
+		o, c := NewOffers(n), one("any", count)
+		_, ok := o.Choose(c, nil)
+		if pods := o.Pods(c, 10); (pods > 0) != ok {
+			t.Errorf("%d devices: %d pods by count, and a choice: %v", count, pods, ok)
+		}
+	}
+}
