@@ -100,11 +100,15 @@ func (a *Check) Cluster() {
 	a.asked()
 	a.quarantined()
 	for _, sh := range m.Topology.Buckets {
-		free := int64(0)
+		untaken := int64(0)
 		for _, n := range sh.Nodes {
-			free += max(0, n.Free.At(quantity.DimGPU))
+			free := n.Spec.Allocatable.Get(m.Config.GPU)
+			for _, p := range n.Pods {
+				free -= p.Requests.Get(m.Config.GPU)
+			}
+			untaken += max(0, free)
 		}
-		a.Note("cluster", "", "vacancy", sh.Nodes[0].Name, sh.FreeGPUs(), free)
+		a.Note("cluster", "", "untaken", sh.Nodes[0].Name, sh.UntakenGPUs(m.Config.GPU), untaken)
 	}
 }
 

@@ -418,19 +418,24 @@ func (t *topology) take(n *Node) {
 	}
 }
 
-// vacancy is how many GPUs are free on the nodes of a bucket, as of when it was last looked at.
+// vacancy is how many GPUs of the nodes of a bucket no pod has, as of when it was last looked at.
 type vacancy struct {
 	epoch, touched uint64
 	gpus           int64
 }
 
-// FreeGPUs is how many GPUs are free on the nodes of the bucket; where more is promised on a node than there is, none.
-func (sh *Bucket) FreeGPUs() int64 {
+// UntakenGPUs is how many GPUs, which the resource counts, no pod has on the nodes of the bucket: what is free there and what
+// is held. Where more is given away on a node than there is, as after the loss of some, it is none.
+func (sh *Bucket) UntakenGPUs(gpu string) int64 {
 	v := &sh.vacancy
 	if v.epoch != sh.Epoch || v.touched != sh.Touched {
 		*v = vacancy{epoch: sh.Epoch, touched: sh.Touched}
 		for _, n := range sh.Nodes {
-			v.gpus += max(0, n.Free.At(quantity.DimGPU))
+			free := n.Free.At(quantity.DimGPU)
+			for _, h := range n.Held {
+				free += h.Requests.Get(gpu)
+			}
+			v.gpus += max(0, free)
 		}
 	}
 	return v.gpus

@@ -20,7 +20,7 @@ import (
 // were gone: in all, or in each of the domains that its members must share.
 //
 // It only knows what is reclaimed. Where other work may be evicted too, by fair share, idleness, promise or priority,
-// it says no. It costs an addition for each queue, and one for each bucket and domain if members must share one.
+// it says no. It costs an addition for each queue and bucket, and one for each domain if members must share one.
 func (c *claim) beyondAll() bool {
 	y, s := c.y, c.y.Candidates
 	// Each of these is a right beside reclaiming, or a claim that GPUs do not decide: the sums would not be an upper
@@ -29,8 +29,8 @@ func (c *claim) beyondAll() bool {
 		s.m.Promises[c.g.Key] != nil || c.q.Outranks(c.t.Priority) {
 		return false
 	}
-	cuts := c.cuts()
-	free, units := s.m.Capacity.At(quantity.DimGPU)-s.m.Taken.At(quantity.DimGPU), 0
+	cuts, units := c.cuts(), 0
+	var free int64
 	for _, x := range cuts {
 		free += x.gpus
 		units += len(x.units)
@@ -38,6 +38,7 @@ func (c *claim) beyondAll() bool {
 	if units == 0 {
 		return false // that is known in another way
 	}
+	free += y.untaken()
 	for _, x := range cuts {
 		// The claim fails now, with the young units counted as well; but it must be woken when they may be evicted,
 		// as find would have it woken.
@@ -91,9 +92,18 @@ func (c *claim) awaitRipe(x *cut) {
 	}
 }
 
-// beyondDomains says whether no domain of the level would have GPUs enough. It adds up by bucket what cuts, leavers
-// and holds would leave there, and compares each domain with the sum over its buckets. Holds count in full, because
-// the claimant may be given them; those that the plan itself made, or no longer counts, are known from the journal.
+// untaken is how many GPUs no pod has, on all nodes together. Those that are held count, because the claimant may be
+// given them. A node that has given away more than it offers, since GPUs of it were lost, has none; what it is short of
+// is not taken from what others have.
+func (y *Cycle) untaken() (sum int64) {
+	for _, sh := range y.m.Topology.Buckets {
+		sum += sh.UntakenGPUs(y.m.Config.GPU)
+	}
+	return sum
+}
+
+// beyondDomains says whether no domain of the level would have GPUs enough. It adds up by bucket what cuts and leavers
+// would leave there beside what no pod has, and compares each domain with the sum over its buckets.
 func (c *claim) beyondDomains(level int, cuts []*cut) bool {
 	y, s := c.y, c.y.Candidates
 	// sums is GPUs by bucket.
@@ -110,26 +120,10 @@ func (c *claim) beyondDomains(level int, cuts []*cut) bool {
 			}
 		}
 	}
-	held := func(h *cluster.Hold) { // it may be given
-		if h.On != nil && h.On.Bucket != nil {
-			sums[h.On.Bucket.ID] += h.Requests.Get(s.m.Config.GPU)
-		}
-	}
-	//archtest:any-order a sum for each bucket
-	for _, h := range s.m.Holds {
-		held(h)
-	}
-	put, ignored := s.m.HoldsTouched()
-	for _, h := range put {
-		held(h)
-	}
-	for _, h := range ignored {
-		held(h)
-	}
 	for _, d := range s.m.Topology.Sorted(level) {
 		var sum int64
 		for _, sh := range d.Buckets {
-			sum += sums[sh.ID] + sh.FreeGPUs()
+			sum += sums[sh.ID] + sh.UntakenGPUs(s.m.Config.GPU)
 		}
 		if sum >= c.gpus {
 			return false

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
 // What evicting a pod loses, in thousandths of GPU-seconds: the work since the pod last saved it, and the time to
@@ -29,6 +30,8 @@ type span struct {
 	weight int64
 	// pods is how many they are; their cost is at least as much.
 	pods int64
+	// gpus is how many GPUs they have as nodes count them: of replicas that are each a quarter of one, four for each GPU.
+	gpus int64
 }
 
 // spansOf sorts the pods by how long they have run. Only neighbours are joined: pods of a gang mostly started
@@ -38,12 +41,14 @@ func spansOf(pods []*cluster.Pod) []span {
 	for _, p := range pods {
 		//mutate: cost-parts -> int64(1)
 		weight := max(1, p.Weight())
+		gpus := p.Amount(quantity.DimGPU)
 		if last := len(out) - 1; last >= 0 && out[last].started.Equal(p.Started) {
 			out[last].weight += weight
 			out[last].pods++
+			out[last].gpus += gpus
 			continue
 		}
-		out = append(out, span{p.Started, weight, 1})
+		out = append(out, span{p.Started, weight, 1, gpus})
 	}
 	return out
 }

@@ -234,11 +234,10 @@ func (y *Cycle) emptying(places []*cluster.Hold) bool {
 // over all nodes, wherever the GPUs are, and most hopeless claims fail it. It is a proof when it fails and says
 // little when it does not.
 func (c *claim) enough() bool {
-	s := c.y.Candidates
 	if c.gpus == 0 {
 		return true
 	}
-	free := s.m.Capacity.At(quantity.DimGPU) - s.m.Taken.At(quantity.DimGPU)
+	free := c.y.untaken()
 	for _, p := range c.y.leavers.free {
 		free += p.Amount(quantity.DimGPU)
 	}
@@ -247,7 +246,8 @@ func (c *claim) enough() bool {
 	}
 	for _, u := range c.units {
 		for _, w := range u.spans {
-			free += w.weight / 1000
+			//mutate: enough-gpus-of-nodes -> free + w.weight/1000
+			free += w.gpus
 		}
 	}
 	return free >= c.gpus
