@@ -19,7 +19,7 @@ import (
 //
 // Whether a claim fails follows from what is free, who runs where, and what queues hold. All of that is in the model,
 // so both memos hold for one state of it (Model.Standing): until something starts, is evicted, or has another place
-// held. A rollback brings the earlier state back, with its number, and the memos of that state have been dropped by
+// held. Rights that are the gang's alone, by its promise, are not in the memos, and a gang that has one reads neither. A rollback brings the earlier state back, with its number, and the memos of that state have been dropped by
 // then: that costs a second attempt and is never wrong.
 
 // failures is the claims that have failed in one state of the model.
@@ -85,7 +85,7 @@ func (y *Cycle) failuresNow() *failures {
 
 // claimKind tells apart claims that ask the same: so many pods of a class within one domain of a level, by the rights
 // of a queue and a priority. Everything that a claim's outcome depends on is in it or in the state of the model, but
-// for the time that the gang stays.
+// for the time that the gang stays and for the promise that it may have.
 type claimKind struct {
 	class    *index.Class
 	need     int
@@ -105,8 +105,13 @@ func (c *claim) kind() (claimKind, bool) {
 
 // isHelpless says whether a claim of the kind has failed, of a gang that stays no longer than this one. A gang that
 // ends before a promised start may get what is kept from one that does not, so a longer stay can only be in the way
-// of more; a shorter one has to be tried.
+// of more; a shorter one has to be tried. So has a gang that was promised a start: what runs into it may be evicted
+// for that gang alone.
 func (y *Cycle) isHelpless(k claimKind, g *cluster.Gang) bool {
+	//mutate: memo-promised
+	if y.Promised(g) {
+		return false
+	}
 	least, ok := y.failuresNow().helpless[k]
 	//mutate: memo-stay
 	if ok && !y.Stay(g).Covers(least) {
