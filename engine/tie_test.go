@@ -71,3 +71,29 @@ func TestWakeDoesNotDependOnTheOrderOfPods(t *testing.T) {
 		t.Errorf("wakes at %v or %v", wakes[0], wakes[1])
 	}
 }
+
+// A gang and a pod by itself may have one key. Which of the two the quota of their queue covers does not depend on who came first.
+func TestVictimsDoNotDependOnTheOrderOfNamesakes(t *testing.T) {
+	gpus := func(n int64) engine.Resources { return engine.Resources{{Resource: "nvidia.com/gpu", Value: n}} }
+	lone := &engine.Pod{Key: "a/x", Queue: "guests", Node: "n1", Evictable: true, Started: noon, Spec: engine.Spec{Requests: gpus(4)}}
+	member := &engine.Pod{Key: "a/x-0", Gang: "a/x", Node: "n1", Evictable: true, Started: noon, Spec: engine.Spec{Requests: gpus(4)}}
+	var all [][]string
+	for _, order := range [][]*engine.Pod{{lone, member}, {member, lone}} {
+		s := engine.Load(engine.Snapshot{
+			Nodes: []engine.Node{{Name: "n1", Allocatable: append(gpus(8), engine.Amount{Resource: engine.Pods, Value: 10})}},
+			Queues: []engine.Queue{
+				{Name: "guests", Quota: gpus(4)},
+				{Name: "ours", Quota: gpus(4)},
+			},
+			Gangs: []engine.Gang{{Key: "a/x", Queue: "guests"}},
+			Pods:  []engine.Pod{{Key: "b/claimant", Queue: "ours", Spec: engine.Spec{Requests: gpus(4)}}},
+		}, engine.Config{})
+		for _, p := range order {
+			s.Apply(engine.Change{Pod: p})
+		}
+		all = append(all, victims(s.Plan(noon.Add(time.Hour))))
+	}
+	if diff := cmp.Diff(all[0], all[1]); diff != "" || len(all[0]) != 1 {
+		t.Errorf("victims are %v, or in the other order %v", all[0], all[1])
+	}
+}

@@ -129,12 +129,15 @@ func (s *Candidates) appraise(t *running) {
 }
 
 // compareRunning is the order in which workloads keep their allocations: those of a higher priority first, then those
-// that started earlier. The last key is unique within a queue, so that the order is a total one.
+// that started earlier. A gang and a pod by itself can have one key: the pod comes first. So the order is a total one.
 func compareRunning(a, b *running) int {
 	if a.priority != b.priority {
 		return cluster.Before(a.priority > b.priority)
 	}
-	return cmp.Or(a.started.Compare(b.started), strings.Compare(a.key, b.key))
+	if c := cmp.Or(a.started.Compare(b.started), strings.Compare(a.key, b.key)); c != 0 || (a.Gang == nil) == (b.Gang == nil) {
+		return c
+	}
+	return cluster.Before(a.Gang == nil)
 }
 
 // divide adds up what the running workload holds, and divides what may be evicted of it into units. One member that
