@@ -1,9 +1,11 @@
 package preempt
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
+	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
@@ -56,7 +58,7 @@ func spansOf(pods []*cluster.Pod) []span {
 // costOf is what evicting the unit now loses. It grows with time and falls when work is saved, so it is asked for
 // anew with each claim.
 func (s *Candidates) costOf(u *unit, now time.Time) int64 {
-	restart := s.restartOf(u)
+	restart := s.restartOf(u.of.terms)
 	var sum int64
 	for _, w := range u.spans {
 		lost := restart
@@ -69,12 +71,13 @@ func (s *Candidates) costOf(u *unit, now time.Time) int64 {
 	return sum
 }
 
-// restartOf is the time that the pods of the unit take to start again.
-func (s *Candidates) restartOf(u *unit) time.Duration {
-	if u.of.terms.Restart > 0 {
-		return u.of.terms.Restart
-	}
-	return s.m.Config.Restart
+// longestRestart bounds what starting again counts, whatever its author says, for the same two reasons.
+const longestRestart = 24 * time.Hour
+
+// restartOf is the time that work on these terms takes to start again.
+func (s *Candidates) restartOf(t *api.Terms) time.Duration {
+	//mutate: cost-restart-bounded -> cmp.Or(t.Restart, s.m.Config.Restart)
+	return min(cmp.Or(t.Restart, s.m.Config.Restart), longestRestart)
 }
 
 // cost is what it costs that the pods lose so much time.
@@ -113,7 +116,7 @@ func (c *claim) wakeWhenSaved(units []*unit, loss int64, most func(at time.Time)
 	}
 	var all []saving
 	for _, u := range units {
-		every, restart := u.of.terms.Checkpoint, c.y.Candidates.restartOf(u)
+		every, restart := u.of.terms.Checkpoint, c.y.Candidates.restartOf(u.of.terms)
 		if u.surge || every <= 0 {
 			continue // it has nothing to save, or never does
 		}

@@ -3,6 +3,7 @@ package preempt
 import (
 	"cmp"
 	"container/heap"
+	"math/bits"
 	"slices"
 	"strings"
 
@@ -375,12 +376,9 @@ func (b *bundle) better(o *bundle) bool {
 	if (b.worth.broken > 0) != (o.worth.broken > 0) {
 		return b.worth.broken == 0
 	}
-	// cost/gain < o.cost/o.gain is decided by cross-multiplication, without division and its rounding. The products
-	// fit: unsaved work counts for an hour at the most, so that 10,000 pods of eight GPUs cost less than 2^40, and
-	// nobody gains 2^20 pods.
-	x, y := b.worth.cost*o.gain, o.worth.cost*b.gain
-	if x != y {
-		return x < y
+	// cost/gain < o.cost/o.gain
+	if each := compareProducts(b.worth.cost, o.gain, o.worth.cost, b.gain); each != 0 {
+		return each < 0
 	}
 	if b.worth.pods != o.worth.pods {
 		return b.worth.pods < o.worth.pods
@@ -389,6 +387,14 @@ func (b *bundle) better(o *bundle) bool {
 		return b.gain > o.gain
 	}
 	return compareUnits(b.units[0], o.units[0]) > 0
+}
+
+// compareProducts compares a*b with c*d, none of which is negative: the quotients a/d and c/b, without division and its
+// rounding. The products take 128 bits: eight GPUs for an hour are 2^25 in costs, and a terabyte is 2^40 in bytes.
+func compareProducts(a, b, c, d int64) int {
+	ah, al := bits.Mul64(uint64(a), uint64(b))
+	ch, cl := bits.Mul64(uint64(c), uint64(d))
+	return cmp.Or(cmp.Compare(ah, ch), cmp.Compare(al, cl))
 }
 
 // pick chooses units that make the room which the region lacks, and returns them with their cost; nil: there are not
@@ -593,10 +599,9 @@ func (p *picker) bundleOn(t *candidateNode) *bundle {
 	if len(order) == 0 {
 		return nil
 	}
-	// The order is by cost for each GPU that is freed on this node, again without division.
+	// The order is by cost for each GPU, or byte, that is freed on this node.
 	slices.SortStableFunc(order, func(a, b *unit) int {
-		x, y := a.whole()*p.helps(b, t), b.whole()*p.helps(a, t)
-		return cmp.Or(cmp.Compare(x, y), -compareUnits(a, b))
+		return cmp.Or(compareProducts(a.whole(), p.helps(b, t), b.whole(), p.helps(a, t)), -compareUnits(a, b))
 	})
 	was := t.slots
 	var chosen []*unit

@@ -2,6 +2,7 @@ package preempt
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 	"strings"
 
@@ -432,7 +433,9 @@ func (x *regionSearch) gives(u *unit, l *searchNode) int64 { return max(1, x.fre
 func (x *regionSearch) share(u *unit, l *searchNode) int64 {
 	cost := u.cost + x.penalty*x.budgetLoad(u)
 	if part := x.gives(u, l); part < x.parts[u] {
-		return int64(float64(cost) * (float64(part) / float64(x.parts[u])))
+		hi, lo := bits.Mul64(uint64(cost), uint64(part))
+		down, _ := bits.Div64(hi, lo, uint64(x.parts[u]))
+		return int64(down)
 	}
 	return cost
 }
@@ -461,8 +464,7 @@ func (x *regionSearch) boundNode(l *searchNode) {
 	// The units that free most for their cost come first; a tie goes to the unit that is rather evicted.
 	l.units = slices.Clone(l.candidateNode.units)
 	slices.SortFunc(l.units, func(a, b *unit) int {
-		each := cmp.Compare(float64(x.share(a, l))*float64(x.gives(b, l)), float64(x.share(b, l))*float64(x.gives(a, l)))
-		return cmp.Or(each, compareUnits(b, a))
+		return cmp.Or(compareProducts(x.share(a, l), x.gives(b, l), x.share(b, l), x.gives(a, l)), compareUnits(b, a))
 	})
 	// Of a node with more than searchUnits units the rest is left to the greedy set: the frontier would grow with
 	// them, and the sets of enumerate are bits of a 32-bit number.

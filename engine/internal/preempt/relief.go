@@ -76,8 +76,7 @@ func (x *regionSearch) findRelief(g why.Gate) *relief {
 		}
 	}
 	slices.SortFunc(r.helpers, func(a, b helper) int {
-		each := cmp.Compare(float64(a.cost)*float64(b.gives), float64(b.cost)*float64(a.gives))
-		return cmp.Or(each, compareUnits(b.unit, a.unit))
+		return cmp.Or(compareProducts(a.cost, b.gives, b.cost, a.gives), compareUnits(b.unit, a.unit))
 	})
 	// The knapsack is filled from the last helper to the first. A helper is left out, or gives its parts for its
 	// cost: parts beyond what is lacking count as enough.

@@ -22,10 +22,7 @@ const startPatience = 10 * time.Minute
 
 // startsIn is the time that the next pod has to run before its surge is given up.
 func (s *Candidates) startsIn(p *cluster.Pod) time.Duration {
-	if t := s.m.TermsOf(p); t.Restart > 0 {
-		return t.Restart + startPatience
-	}
-	return s.m.Config.Restart + startPatience
+	return s.restartOf(s.m.TermsOf(p)) + startPatience
 }
 
 // takeMover makes the running workload, which is one piece, legal to move. Whether it can stay until the next one
