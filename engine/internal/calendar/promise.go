@@ -207,19 +207,21 @@ func (c *Calendar) lookFrom(since, due time.Time) {
 // was let in beside it must still leave for it.
 func (c *Calendar) give(r *Reservation, old *api.Promise) {
 	var p api.Promise
-	// The same start is the same promise, word by word: it is not written again, and so a cycle in which nothing changed writes
-	// nothing.
-	if old != nil && old.Start.Equal(r.start) {
+	nodes := make([]string, 0, len(r.needs))
+	for n := range r.needs {
+		nodes = append(nodes, n.Name)
+	}
+	slices.Sort(nodes)
+	// The same start on the same nodes is the same promise, word by word: it is not written again, and so a cycle in which nothing
+	// changed writes nothing.
+	//mutate: promise-of-other-nodes -> old != nil && old.Start.Equal(r.start)
+	if old != nil && old.Start.Equal(r.start) && slices.Equal(old.Nodes, nodes) {
 		p = *old
 	} else {
-		p = api.Promise{Gang: r.name, Version: c.draft.NextVersion(), Since: c.now, Start: r.start}
+		p = api.Promise{Gang: r.name, Version: c.draft.NextVersion(), Since: c.now, Start: r.start, Nodes: nodes}
 		if old != nil {
 			p.Since = old.Since
 		}
-		for n := range r.needs {
-			p.Nodes = append(p.Nodes, n.Name)
-		}
-		slices.Sort(p.Nodes)
 		c.draft.Remember(api.Change{Promise: &p})
 	}
 	c.draft.Plan.Promises = append(c.draft.Plan.Promises, p)
