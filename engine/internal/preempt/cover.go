@@ -55,17 +55,15 @@ func newCover(s *Candidates, z *cluster.Queue, dims []int, part func(*cluster.Qu
 	return v
 }
 
-// firm adds up what can never be evicted. Firm is the sum that the model keeps of it: where that is 0 nobody need be
-// looked at.
+// firm adds up what can never be evicted. The sum that the model keeps (Queue.Firm) will not do in its place: it goes
+// by the ranks of single pods, and of a gang with a core any members can be the minimum that stays.
 func (v *cover) firm() {
-	for _, dim := range v.dims {
-		if v.queue.Firm.At(dim) == 0 {
+	for _, t := range v.all {
+		if t.stays == nil {
 			continue
 		}
-		for _, t := range v.all {
-			if n := t.stays.At(dim); n > 0 {
-				v.sum.Add(dim, n)
-			}
+		for _, dim := range v.dims {
+			v.sum.Add(dim, t.stays.At(dim))
 		}
 	}
 }
