@@ -200,6 +200,7 @@ func anyPart(t *rapid.T) *engine.Part {
 	if p.Memory = pick[int64](t, 2, 0, 3, 9); p.Memory == 0 {
 		p.Share = pick[int64](t, 500, 250, 1000)
 	}
+	p.Spread = pick(t, false, true)
 	return p
 }
 

@@ -48,7 +48,7 @@ func anyPartsCase(t *rapid.T) partsCase {
 	if pick(t, false, false, true) {
 		c.wants.Requests = engine.Resources{{Resource: "nvidia.com/gpu", Value: 1}}
 	} else {
-		c.wants.Part = &engine.Part{Cards: 1, Memory: rapid.Int64Range(1, 8).Draw(t, "wanted") * 1000, Compute: pick[int64](t, 0, 500, 950)}
+		c.wants.Part = &engine.Part{Cards: 1, Memory: rapid.Int64Range(1, 8).Draw(t, "wanted") * 1000, Compute: pick[int64](t, 0, 500, 950), Spread: pick(t, false, true)}
 	}
 	c.Pods = append(c.Pods, c.wants)
 	return c

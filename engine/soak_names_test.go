@@ -38,6 +38,17 @@ func (w *soakWorld) name(s *engine.Spec) {
 	}
 }
 
+// spread has some parts of GPUs, of every other world, take the cards of which the most is left. It is drawn apart, for the same reason.
+func (w *soakWorld) spread(s *engine.Spec) {
+	if w.seed%2 != 1 || s.Part == nil {
+		return
+	}
+	if w.spreads == nil {
+		w.spreads = rand.New(rand.NewPCG(w.seed, 12))
+	}
+	s.Part.Spread = w.spreads.IntN(2) == 1
+}
+
 // checkNames checks that the pod, which starts on the devices, may have each of them.
 func (w *soakWorld) checkNames(p *soakPod, at engine.Placement) {
 	g := &p.GPU

@@ -20,6 +20,7 @@ type soakWorld struct {
 	state   *engine.State
 	flavors *rand.Rand // see chance
 	names   *rand.Rand
+	spreads *rand.Rand
 	now     time.Time
 	latest  time.Time // that it ever was
 	cycle   int
@@ -282,6 +283,7 @@ func (w *soakWorld) arrive() {
 		spec.Requests = engine.Resources{{Resource: soakMIG, Value: soakPick[int64](w, 1, 1, 2)}, {Resource: engine.CPU, Value: 1000}}
 	}
 	w.name(&spec)
+	w.spread(&spec)
 	terms := engine.Terms{
 		Expected: soakPick(w, 0, job.run, job.run/2, 2*job.run), Max: soakPick(w, 0, 0, 0, 0, 0, 0, 0, 0, job.run/2+time.Second, 3*job.run),
 		Checkpoint: soakPick(w, 0, 0, 5*time.Minute), Grace: soakPick(w, 0, 30*time.Second), Delay: soakPick(w, 0, 0, 0, 2*time.Minute), Patient: w.odds(10),

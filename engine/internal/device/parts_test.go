@@ -85,6 +85,7 @@ func drawPart(t *rapid.T) *api.Part {
 	if p.Memory = rapid.Int64Range(0, 4).Draw(t, "MiB"); p.Memory == 0 {
 		p.Share = rapid.SampledFrom([]int64{333, 500, 1000}).Draw(t, "share")
 	}
+	p.Spread = rapid.Bool().Draw(t, "spread")
 	return p
 }
 
