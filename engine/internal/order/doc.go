@@ -19,6 +19,6 @@
 // and one that its queue's quota covers before that.
 //
 // Costs: a changed workload costs a binary search; a cycle costs the queues with something waiting,
-// and each turn the depth of the tree, because a start changes the standing of its queue and of
-// those above it and nobody else's.
+// and each turn the depth of the tree: a start changes the standing of its queue and of those above
+// it, and of the others below these only the one that would be next is judged anew.
 package order

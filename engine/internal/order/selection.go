@@ -14,8 +14,8 @@ import (
 // The line of a cycle. Each queue has a queue order of its workloads: those to repair first, then by priority, age and key.
 // Which queue order moves next is decided from the top of the tree down, at every level between the queues there: by the
 // best head that a queue has, then by how far it is from its fair share, then by what it used in the past, then by the
-// head's age. A start changes the standing of its queue and of those above it and nobody else's, so that the next choice
-// costs the depth of the tree.
+// head's age. A start changes the standing of its queue and of those above it, and what these still owe to the others
+// below them is looked at when one of those would be next (renew): so the next choice costs the depth of the tree.
 
 // Queued is a gang in line, with its turn in this cycle. There is one for each gang in line, and a
 // long line is copied in some cycles, so that it is kept small. What is said to be of the head is
@@ -46,7 +46,8 @@ type Queued struct {
 // queue. Entries are a tree like that of the queues, with users as leaves where a queue treats them
 // fairly, and the root above all. They are made when a cycle begins and are gone with it.
 //
-// Invariant, between turns: head, front and excess are as of now, and below is a heap.
+// Invariant, between turns: head, front and excess are as of now of every entry that is the first below another, and
+// of the others no worse than as of now (renew); below is a heap.
 type queueEntry struct {
 	// queue is nil for workloads without a queue, and for the root.
 	queue *cluster.Queue
@@ -74,6 +75,8 @@ type queueEntry struct {
 	past queue.Fraction
 	// depth is that of the queue in the tree: those at the top are at 1.
 	depth int
+	// at is Model.Standing as of which its head was judged.
+	at uint64
 
 	// searched says that somebody owed a place was looked for behind the head.
 	searched bool
@@ -451,7 +454,8 @@ func (c *Selection) measure(s *queueEntry) {
 // in any queue order. It reads the heads of those below, and so is called from the leaves up. It
 // costs what owes and hidden do, and nothing in the length of the order.
 func (c *Selection) lead(s *queueEntry) {
-	s.head = nil
+	c.renew(s)
+	s.head, s.at = nil, c.l.m.Standing()
 	if len(s.order) > 0 {
 		s.head = &s.order[0]
 		s.head.owed, s.head.hides, s.head.depth = c.owes(s, s.head), 0, s.depth
@@ -472,6 +476,27 @@ func (c *Selection) lead(s *queueEntry) {
 	}
 	if s.head != nil {
 		s.front = s.rate(c.policy)
+	}
+}
+
+// renew has the first below the entry be the one that goes first as of now. What a start takes of the quota of a queue
+// is gone for all queues below it: whoever of them was owed a place by that queue may be owed it no more. Nobody comes
+// to be owed a place by a start, and so those that are not the first can only be judged too well. The first one is
+// judged anew, until one stays the first.
+//
+// For example, a department with a quota of 8 GPUs promises 8 to each of two teams. When one of them has started 8,
+// the other would borrow them from other departments, and these go before it.
+//
+// It costs one look in most turns. Below the root it is not needed: no quota is there that all draw on.
+func (c *Selection) renew(s *queueEntry) {
+	//mutate: order-owed-by-those-above
+	for s.parent != nil && len(s.below) > 0 {
+		b := s.below[0]
+		if b.head == nil || b.at == c.l.m.Standing() {
+			return
+		}
+		c.lead(b)
+		c.sift(s.below, 0)
 	}
 }
 
@@ -560,7 +585,7 @@ func (c *Selection) Next() (*Queued, bool) {
 // started, whose queue's account changed, and those above it. It costs the depth of the tree, times
 // the logarithm of how many queues are beside each other.
 func (c *Selection) Done(started bool) {
-	// From the queue up to the root. Nobody else's place among its neighbours depends on what was done.
+	// From the queue up to the root. Others that the start concerns are those below the queues above; lead looks at them.
 	for s := c.in; s != nil; s = s.parent {
 		if started {
 			c.measure(s)
