@@ -115,7 +115,7 @@ func (y *cycle) minimums() []*cluster.Gang {
 			continue
 		}
 		y.rank = q.Rank
-		evicted := len(y.Plan.Evictions)
+		evicted, changed := len(y.Plan.Evictions), len(y.Plan.Changes)
 		t := q.Turn
 		//mutate: plan-turn-of-now
 		if t.Repair {
@@ -125,7 +125,7 @@ func (y *cycle) minimums() []*cluster.Gang {
 		if started && g.Tree.Waiting() > 0 {
 			grow = append(grow, g)
 		}
-		y.turns.Done(started || len(y.Plan.Evictions) > evicted)
+		y.turns.Done(started || len(y.Plan.Evictions) > evicted, y.gaveBack(y.Plan.Evictions[evicted:], y.Plan.Changes[changed:])...)
 		if g == y.until {
 			if y.attempts.Trial {
 				return grow
@@ -134,6 +134,23 @@ func (y *cycle) minimums() []*cluster.Gang {
 		}
 		y.ahead++
 	}
+}
+
+// gaveBack lists the queues of which work is evicted, and those for whose work nothing is held any more.
+func (y *cycle) gaveBack(evicted []api.Eviction, changes []api.Change) (queues []*cluster.Queue) {
+	for i := range evicted {
+		if q := y.s.m.Pods[evicted[i].Pod].Payer; q != nil {
+			queues = append(queues, q)
+		}
+	}
+	for i := range changes {
+		if gone := changes[i].Gone; gone != nil && gone.Kind == api.KindHold {
+			if h := y.s.m.Holds[gone.Key]; h != nil && h.Payer != nil {
+				queues = append(queues, h.Payer)
+			}
+		}
+	}
+	return queues
 }
 
 // start places the gang's minimum and reports whether it could; else it notes why not. All or nothing: what it tried is rolled

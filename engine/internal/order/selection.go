@@ -412,6 +412,7 @@ func (q *Queued) compare(o *Queued) int {
 // settle works out the queue entry and all below it, from the leaves up: a head is known once those
 // below have theirs.
 func (c *Selection) settle(s *queueEntry) {
+	s.searched = false
 	for _, b := range s.below {
 		c.settle(b)
 	}
@@ -539,9 +540,9 @@ func (c *Selection) owes(s *queueEntry, q *Queued) int {
 // It has its turn once the head has had its own, and before those of other queue orders who borrow.
 //
 // The search goes on from where the last one ended (rest): those before it were not owed a place,
-// and while nobody is evicted a queue has ever less quota left, so that they need not be asked
-// again. So a cycle looks at each workload about once, and
-// not once for each turn.
+// and until something is given back a queue has ever less quota left, so that they need not be asked
+// again; then it begins anew (gaveBack). So a cycle looks at each workload about once, and not once
+// for each turn.
 func (c *Selection) hidden(s *queueEntry) int {
 	i := 1
 	if s.searched {
@@ -582,12 +583,25 @@ func (c *Selection) Next() (*Queued, bool) {
 }
 
 // Done ends the turn: it works out where the queue entry now stands, whose order moved on and, with
-// started, whose queue's account changed, and those above it. It costs the depth of the tree, times
-// the logarithm of how many queues are beside each other.
-func (c *Selection) Done(started bool) {
-	// From the queue up to the root. Others that the start concerns are those below the queues above; lead looks at them.
-	for s := c.in; s != nil; s = s.parent {
-		if started {
+// started, whose queue's account changed, and those above it; and likewise where the queues stand
+// that gave something back in the turn, since work of theirs was evicted or a place was held for it
+// that is another's now. It costs the depth of the tree, times the logarithm of how many queues are
+// beside each other, and for queues that gave back what gaveBack says.
+func (c *Selection) Done(started bool, gave ...*cluster.Queue) {
+	c.follow(c.in, started)
+	for i, q := range gave {
+		if !slices.Contains(gave[:i], q) {
+			//mutate: order-victims-give-back
+			c.gaveBack(q)
+		}
+	}
+}
+
+// follow works the entry out as of now and all above it, up to the root. Others that a change of their queues concerns
+// are those below the queues above: lead looks at them. nil is nobody, and nothing follows.
+func (c *Selection) follow(s *queueEntry, changed bool) {
+	for ; s != nil; s = s.parent {
+		if changed {
 			c.measure(s)
 		}
 		c.lead(s)
@@ -595,6 +609,34 @@ func (c *Selection) Done(started bool) {
 			c.sift(s.parent.below, s.place)
 		}
 	}
+}
+
+// gaveBack is for a queue that gave something back. It stands better than before, and so do those above it. Where one of
+// these has some of its quota or share left now, others below it may come to be owed a place, also behind heads where
+// nobody was before (hidden). What lies below the highest such queue is worked out anew, and costs what it did when the
+// cycle began. Mostly none has, since a queue is asked for no more than it has beyond its quota.
+func (c *Selection) gaveBack(q *cluster.Queue) {
+	var entry, whole *queueEntry
+	for up := q; up != nil; up = up.Parent {
+		s := c.entries[up]
+		if entry == nil {
+			entry = s // nobody waits in the queues below it
+		}
+		if s != nil && c.hasLeft(up) {
+			whole = s
+		}
+	}
+	if whole != nil {
+		c.settle(whole)
+	}
+	c.follow(entry, true)
+}
+
+// hasLeft says whether the queue has less of something than its quota or its share.
+func (c *Selection) hasLeft(q *cluster.Queue) bool {
+	f := &c.l.m.Tree
+	return slices.ContainsFunc(f.PromisedDims, func(dim int) bool { return q.Committed(dim) < q.Quota.At(dim) }) ||
+		c.policy == api.TimeShare && slices.ContainsFunc(f.Shared, func(dim int) bool { return q.Committed(dim) < q.Fair.At(dim) })
 }
 
 // sift puts the i-th of the heap where it belongs, given that all others are in order. Most go far
