@@ -107,6 +107,12 @@ func anyOffers(t *rapid.T, node string) (out []engine.Offer) {
 	for i := range pick(t, 0, 0, 1, 2) {
 		out = append(out, engine.Offer{ID: fmt.Sprintf("far%d", i), Selections: []string{"s"}, Attributes: map[string]string{"root": "p"}, Reach: fmt.Sprint("some", i)})
 	}
+	if seldom(t, 2) { // shares of it have names, or none
+		out = append(out, engine.Offer{
+			ID: "wide", Selections: []string{"v"}, Attributes: map[string]string{"root": "p"}, Reach: "some", Shared: true, Capacity: []engine.Counter{{Name: "rate", Amount: 4}},
+			Uses: []engine.Use{{Selection: "v", Draws: []engine.Draw{{Counter: "rate", Amount: 1}}}},
+		})
+	}
 	if seldom(t, 3) {
 		out = append(out, engine.Offer{
 			ID: node + "-shared", Selections: []string{"w"}, Attributes: map[string]string{"root": "p"}, Shared: true, Capacity: []engine.Counter{{Name: "rate", Amount: pick[int64](t, 1, 2, 3)}},
@@ -568,16 +574,27 @@ func anyChange(t *rapid.T, version uint64) engine.Change {
 	return c
 }
 
+// queueFlavors is the kinds of nodes on which a queue counts GPUs apart; mostly none.
+func queueFlavors(t *rapid.T) []engine.FlavorGroup {
+	if !seldom(t, 3) {
+		return nil
+	}
+	return []engine.FlavorGroup{{Resources: []string{gpu}, Flavors: []engine.Flavor{{Name: "one", Labels: map[string]string{"disk": "1"}}, {Name: "other", Labels: pick(t, nil, map[string]string{"disk": "0"})}}}}
+}
+
 // plainChange is a change without rules between pods.
 func plainChange(t *rapid.T, version uint64) engine.Change {
 	switch pick(t, "pod", "pod", "node", "member", "member", "bound", "gang", "gone", "memory", "queue", "queue", "policy", "nonsense") {
 	case "node":
 		n := anyNode(t, pick(t, nodeNames...))
-		n.Version = version
+		n.Version, n.Images = version, pick(t, nil, []engine.Image{{Name: "train", Bytes: 1 << 30}}, []engine.Image{{Name: "serve", Bytes: 1 << 29}, {Name: "train", Bytes: 1 << 30}})
 		return engine.Change{Node: &n}
 	case "bound":
 		p := anyBound(t, pick(t, "bound-0", "bound-1", "bound-2"), anyNode(t, pick(t, nodeNames...)), map[string]bool{})
-		p.Version = version
+		p.Version, p.Endless = version, seldom(t, 2)
+		for range upTo(t, 2) {
+			p.Devices = append(p.Devices, pick(t, "far0", "far1", "wide?rate=1", "wide?rate=1#ns/claim", "wide?rate=2#ns/other"))
+		}
 		return engine.Change{Pod: &p}
 	case "gang":
 		g, _ := anyGang(t, pick(t, gangNames...), 4)
@@ -590,7 +607,10 @@ func plainChange(t *rapid.T, version uint64) engine.Change {
 			parents = append(queueNames[:len(queueNames):len(queueNames)], "nowhere")
 		}
 		q := anyQueue(t, queueNames[i], parents)
-		q.Version = version
+		q.Version, q.Stop, q.Frozen, q.Flavors, q.QuotaFirst = version, pick(t, "", "", "", "", engine.StopHold, engine.StopDrain), seldom(t, 3), queueFlavors(t), seldom(t, 1)
+		if len(q.Flavors) > 0 {
+			q.Quota = append(q.Quota, engine.Amount{Resource: engine.OfFlavor(gpu, "one"), Value: int64(upTo(t, 3))})
+		}
 		return engine.Change{Queue: &q}
 	case "policy":
 		return anyPolicy(t, version)
@@ -602,7 +622,7 @@ func plainChange(t *rapid.T, version uint64) engine.Change {
 		return nonsense(t, version)
 	case "pod":
 		p := engine.Pod{Key: pick(t, podNames...), UID: pick(t, "u", "v"), Version: version, Queue: pick(t, "", "q", "r", "s"), User: pick(t, "", "ann"), Priority: pick[int32](t, 0, 5), Foreign: seldom(t, 3), Spec: anySpec(t)}
-		p.Terms, p.Evictable = anyTerms(t), !p.Foreign && pick(t, false, true)
+		p.Terms, p.Evictable, p.Endless, p.Images = anyTerms(t), !p.Foreign && pick(t, false, true), seldom(t, 2), pick(t, nil, nil, []string{"train", "train"}, []string{"serve"})
 		if seldom(t, 2) {
 			p.Node, p.Started = pick(t, nodeNames...), started(t)
 		} else if seldom(t, 2) {
