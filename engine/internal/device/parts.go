@@ -103,7 +103,7 @@ func rooms(cards []Card, p *api.Part, model string, out []int64) []int64 {
 // partPods bisects, because if n pods fit, so do fewer. It costs a look at the cards for each of log(most) steps.
 func partPods(rooms []int64, each, most int64) int64 {
 	// Invariant: low pods fit; high pods do not, or are not asked for.
-	low, high := int64(0), most+1 // low fit, high do not or are not asked for
+	low, high := int64(0), most+1
 	for low+1 < high {
 		n := low + (high-low)/2
 		if supply(rooms, n) >= each*n {

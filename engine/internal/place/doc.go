@@ -3,9 +3,16 @@
 // There are three ways, from the cheapest to the dearest. A gang takes the first that is complete
 // for it, so that a refusal is always a proof and never a guess:
 //
-//   - Like members are placed by counting (uniform.go): which domains, by package divide, and then one best node after the other. If 8 pods are to share a rack, and the racks have room for 6, 9 and 12 of them, the second has it, and no node has been looked at yet. Where counting finds no place there is none.
-//   - Like members that concern each other by one rule between pods, such as one on each node, are placed one after the other (coupled.go). What nodes admit does not add up for them, but any order of placing them comes to the same end.
-//   - Unlike members, subgroups, and several such rules are for a depth-first search (search.go): greedy first, and then over all nodes. It is complete within its budget of steps, and says when it ran out of it.
+//   - Like members are placed by counting (uniform.go): which domains, by package divide, and then
+//     one best node after the other. If 8 pods are to share a rack, and the racks have room for 6, 9
+//     and 12 of them, the second has it, and no node has been looked at yet. Where counting finds no
+//     place there is none.
+//   - Like members that concern each other by one rule between pods, such as one on each node, are
+//     placed one after the other (coupled.go). What nodes admit does not add up for them, but any
+//     order of placing them comes to the same end.
+//   - Unlike members, subgroups, and several such rules are for a depth-first search (search.go):
+//     greedy first, and then over all nodes. It is complete within its budget of steps, and says
+//     when it ran out of it.
 //
 // Members above the minimum are added one by one (grow.go). They are never worth a search: what
 // they get depends on what is over.

@@ -100,8 +100,6 @@ func (p *Placer) NewSearch(g *cluster.Gang, k Kin, budget int, l Limits) *Search
 // The first descent is not quite one path: it tries one node for each pod, but every domain for
 // each group, so that a gang that fits in some rack is found without the second.
 func (x *Search) Minimum() bool {
-	// The greedy descent looks at one node for each pod and costs one step for each. It succeeds wherever the cluster is not
-	// nearly full. The second descent begins anew with the same budget of steps, less what the first has used.
 	// The greedy descent looks at one node for each pod and costs one step for each. It succeeds
 	// wherever the cluster is not nearly full. The second descent begins anew with what the first
 	// has left of the budget.

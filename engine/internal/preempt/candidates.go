@@ -26,8 +26,6 @@ type Candidates struct {
 	// Scratch memory of claims and scans. What is in it has the number of the claim or the scan that wrote it, and
 	// means nothing to any other. That is what lets a claim begin without resetting the units and nodes of the one
 	// before.
-	// Scratch memory of claims and scans. What is in it has the number of the claim or the scan that wrote it, and is of
-	// no meaning to any other.
 	claims uint64          // made so far
 	scans  uint64          // made so far
 	nodes  []candidateNode // by Node.Index

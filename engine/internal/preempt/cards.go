@@ -98,7 +98,7 @@ func (c *cards) room(class *index.Class, most int64) int64 {
 		return 0
 	// Counts by card say nothing here, so the sums of the node stand, and the model decides.
 	case c.of == nil || c.blind:
-		return most // the state decides
+		return most
 	// Parts are dealt out card by card, up to a number that no claim which is searched asks for.
 	case part != nil:
 		return device.PartPods(c.of, part, class.Wants.Model, min(most, mostParts))

@@ -142,7 +142,6 @@ func (c *claim) attempt() (found way, ok bool) {
 	if !c.enough() {
 		return found, false
 	}
-	// A place that is held for another was made by evicting somebody. It is taken only where nothing else helps.
 	if found, ok = c.try(nil); !ok && len(c.theirs) > 0 {
 		found, ok = c.try(c.theirs)
 	}

@@ -67,7 +67,6 @@ func (c *claim) firstSet() (found, hope bool) {
 // at the gates for each unit, and putBack returns what it lifted too much.
 func (c *claim) relieve() {
 	own := slices.DeleteFunc(slices.Clone(c.units), func(u *unit) bool { return u.of.payer != c.q })
-	// The order puts first what is rather left alone, so the loop goes through it from the end.
 	slices.SortFunc(own, compareUnits)
 	// compareUnits puts first what is rather left alone, so the loop begins at the end.
 	for i := len(own) - 1; i >= 0; i-- {
@@ -80,8 +79,6 @@ func (c *claim) relieve() {
 
 // liftWith lifts the unit and the members above the minimum that go before it.
 func (c *claim) liftWith(u *unit) {
-	// Members above the minimum go before the rest of their gang, always: a gang is not left below its minimum with spare members
-	// running.
 	for _, o := range u.spare {
 		if !o.taken {
 			c.lift(o)
@@ -232,7 +229,7 @@ func (c *claim) pickRegion() (open, hope bool) {
 		// Most claims are for one pod that may be anywhere. Then the cheapest single unit that makes room for it, or
 		// the cheapest few on one node, is all that counts, and one walk over the units finds it: there is no need to
 		// count all units as gone.
-		if v.need-v.class.Total == 1 && o.Layout.Required == "" { // one pod, anywhere: no need to count all units as gone
+		if v.need-v.class.Total == 1 && o.Layout.Required == "" {
 			if b, ok := v.one(); ok {
 				bids = append(bids, b)
 				continue

@@ -287,8 +287,6 @@ func (v *scan) regions(o place.Order) []*region {
 	// Members that may be anywhere have one region, the whole cluster. Nodes without units count with the room that
 	// they have now, which is in Total, so that lacks is what is missing beyond it.
 	if level == cluster.AnyLevel {
-		// Members that may be anywhere have one region, the whole cluster, in which nodes without units count with the room that
-		// they have now: lacks is what is missing beyond that.
 		r := &region{nodes: v.nodes, lacks: v.need - v.class.Total}
 		if v.room(r) < r.lacks {
 			return nil

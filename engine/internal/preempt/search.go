@@ -182,7 +182,7 @@ func (c *claim) improve(found bool) bool {
 		//
 		// priceOf is asked now, because the units of the set are lifted and so the disruption that is counted is
 		// theirs.
-		w.limit = w.priceOf(at) // as long as they are lifted: the disruption is theirs
+		w.limit = w.priceOf(at)
 		//archtest:any-order budgets are added up, and each is looked at for itself
 		for b, n := range c.disruption.of {
 			if allowed := c.y.allowed(b); allowed > 0 && n >= allowed {
@@ -261,7 +261,7 @@ func (w *search) run() {
 		// Where the nodes have room already, only limits of queues are in the way. Then one region without nodes
 		// stands for all of them, and the search is for what opens the gate alone.
 		if _, ok := w.y.placer.ChooseScope(wants[0]); ok && w.alike {
-			regions = []*region{{}} // only limits are in the way
+			regions = []*region{{}}
 		}
 		var regional []*regionSearch
 		for _, r := range regions {
@@ -295,7 +295,7 @@ func (w *search) uncounted() {
 	w.y.scans++
 	x := &regionSearch{search: w, turn: w.y.scans}
 	// One row and one entry: there are no nodes, and no room is lacking.
-	x.ahead = [][]int64{{0}} // no nodes, and no room that is lacking
+	x.ahead = [][]int64{{0}}
 	x.run()
 }
 
@@ -314,7 +314,7 @@ func (c *claim) wants(i int) []place.Order {
 	// The lead is the class whose lack explains that the gang does not start: of the classes without room the
 	// largest, in GPUs. Where each class has room by itself, the classes are in each other's way, and the largest of
 	// all leads. lacks says that the lead has no room now.
-	lead, lacks := all[0], false // lacks: of the lead, some have no room now
+	lead, lacks := all[0], false
 	for _, o := range all {
 		_, ok := c.y.placer.ChooseScope(o)
 		if !ok && !lacks || ok == !lacks && size(o) > size(lead) {
@@ -558,7 +558,6 @@ func (x *regionSearch) undo(to int) {
 		}
 		x.disruption.count(u, -1)
 		x.cost -= u.cost
-		// What the gate lacks is counted down together with the room: a set must satisfy both.
 		if x.relief != nil {
 			x.short += x.relief.gives[u]
 		}
@@ -578,12 +577,10 @@ func (x *regionSearch) undo(to int) {
 // the device, or the one that a rule is about. One unit more is the likeliest remedy, and a set that works lowers the
 // limit for all larger ones.
 func (x *regionSearch) extend() {
-	// By the number of units and not by their cost: the reason for a refusal is mostly a single pod that holds the one device, or
-	// is the one that a rule minds, and one unit more is the likeliest remedy.
 	for more := 1; more <= len(x.pool) && !x.spent(); more++ {
 		// If even the cheapest extensions by so many reach the limit, none by more is below it.
 		if !x.extendBy(more, 0) {
-			return // all others cost too much
+			return
 		}
 	}
 }
@@ -620,7 +617,7 @@ func (x *regionSearch) propose() bool {
 	// own. To place unlike members is a search by itself and counts as ten trials.
 	x.asked++
 	if !x.alike && !x.few {
-		x.asked += 9 // to place unlike members is a search by itself
+		x.asked += 9
 	}
 	cost := x.costSoFar()
 	for _, u := range x.chosen {

@@ -49,7 +49,7 @@ func (c *claim) lift(u *unit) {
 		// The GPUs that leavers leave on this node are held for others, and the leavers still take them until they
 		// are gone. Once a victim's GPUs count as free, hold and leaver together would take them as well: so the
 		// leavers go now.
-		for _, o := range c.y.leavers.on[n] { // what is held there is theirs, and not taken from this one
+		for _, o := range c.y.leavers.on[n] {
 			if o.Host == n {
 				c.y.m.Remove(o)
 			}
@@ -152,7 +152,7 @@ func (c *claim) orderOf(i int) place.Order {
 	if c.moving && len(o.Pods) == 1 && o.Layout.Required == "" {
 		// Every node is then a region of its own, and so makes a bid: a pod that work is moved for takes the node
 		// that is emptied most cheaply.
-		o.Layout.Required = api.NodeLevel // so that every node is a bid
+		o.Layout.Required = api.NodeLevel
 	}
 	return o
 }

@@ -145,8 +145,6 @@ const (
 // without anybody being shut out.
 func (d *divider) handicap() {
 	c := &d.race
-	// For example, two queues of weight 1, of which one used three quarters of all that both used: w' is 1/2 for each, u' is 3/4
-	// and 1/4, and their weights become 1/4 and 3/4. The past is paid back without anybody being shut out.
 	var weights, used int64
 	for k := range c.racers {
 		x := &c.racers[k]
