@@ -19,7 +19,13 @@ import (
 //
 // A device that several may have at once is held in shares. Each draws on the capacity of the device, and while there
 // is one, the device draws on the node's counters as any other. Capacity is kept as counters, after those of the
-// node.
+// node. For example, an adapter has 10 of rate and draws 1 on the slots of its root. Two shares of 4 leave 2 of the
+// rate, and one slot is drawn: a third share of 4 has no room, and one of 2 has, however few slots are left.
+//
+// Invariant: left of each counter is what was told, less the draws of the devices in use, each once, and less the
+// draws of all shares, each once. Every change of holders keeps it by the difference it makes (drawFor, share), and
+// none of them looks at another device: so to hold a device costs its own draws, and the order in which pods come and
+// go makes no difference. It holds also where others gave away more than there is, and left is negative.
 type Offers struct {
 	// told is the devices as the node tells them. Devices are known by their position in it. It is shared by all
 	// copies and never changed.
@@ -124,6 +130,11 @@ func (o *Offers) group() {
 // goesWith says whether the device may draw on its sets of counters beside all others that are in use: with a group
 // that is common to all of them, or if none has any. Devices of groups are the ways to divide a card that exclude
 // each other.
+//
+// For example, a card can be cut into halves (group h) or into thirds (group t), and its display engine goes with
+// either (h and t). With the engine in use a half and a third are each allowed; once a half is in use no third is,
+// whatever is left of the counters. One group has to be common to all of them, and not to each pair: three devices of
+// {h, t}, {t, u} and {h, u} agree in pairs, and the third is refused. It costs a look at each device of the set.
 func (o *Offers) goesWith(i int, inUse func(j int) bool) bool {
 	if o.groups == nil {
 		return true
@@ -159,6 +170,9 @@ func (o *Offers) shared(i int) {
 
 // Hold notes, or with by = -1 forgets, that a pod on the node holds the device, if it is one of these and of this
 // node alone. Devices that are not told are passed over: a pod may hold what the node no longer offers.
+//
+// Of a device that several nodes reach each of them is told by HoldFar, also the one that the pod is on. Were it
+// entered here too, that node alone would count its holder twice.
 func (o *Offers) Hold(id string, by int32) {
 	if o == nil {
 		return
@@ -183,7 +197,8 @@ func (o *Offers) shareOf(text string) (int, api.Share, bool) {
 }
 
 // HoldFar notes, or with by < 0 forgets, that so many pods, on whichever nodes, hold the device, which several nodes
-// reach. Each of these nodes has Offers of its own, and is told.
+// reach. Each of these nodes has Offers of its own, and is told. A node that comes to reach the device hears of all
+// holders at once, so that so many together must come to the same as one after the other.
 func (o *Offers) HoldFar(id string, by int32) {
 	if i, ok := o.at[id]; ok {
 		if o.told[i].Reach != "" {
@@ -376,6 +391,9 @@ func (o *Offers) Empty() *Offers {
 // devices for, one pod after the other. For claims without partitions and agreements that is the most there could be.
 // With them it may be less, but it is never 0 where one pod fits, unless the search was broken off.
 //
+// What counts relies on is another thing: a pod that is placed by Choose takes exactly one off the number. It does,
+// because the count is made by the same choices in the same order, and so is that of the pods that are left.
+//
 // It costs a search for each pod, on a copy. One request for like devices, which is what most claims are, costs a
 // division.
 func (o *Offers) Pods(c *api.Claims, most int64) int64 {
@@ -435,6 +453,9 @@ func (o *Offers) plain(selection string) (free int64, ok bool) {
 // Pieces is for how many pods with these claims what is left on the node would be enough if it were in one piece, in thousandths: what is
 // left of the counters that devices which match draw on, each as a share of what there is of it. A device that draws on none counts
 // by itself.
+//
+// For example, two cards of 8 slices have 5 slices left each. A pod that needs 8 fits on neither, and yet 5/8 + 5/8 =
+// 1.25 pods would fit if what is left lay on one card. It is a hint that moving work may help, and proves nothing.
 func (o *Offers) Pieces(c *api.Claims) int64 {
 	if o == nil {
 		return 0

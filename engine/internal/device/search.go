@@ -102,6 +102,11 @@ func (o *Offers) text(h held) string {
 // apart one is tried, and a request for which too few devices are left is given up at once. The order is a function
 // of the node as told and of who holds what, so that equal states give equal choices.
 //
+// Why one of like devices is enough: to swap two of them in a choice gives another choice that every request judges
+// alike, so that what fails with the one fails with the other. That is true only at one place in the search, where the
+// same devices have been taken before. So what has failed is remembered for one loop (some), and not for the whole
+// search. With 8 like GPUs, of which a pod wants 4, one set is tried in place of 70.
+//
 // Upstream's allocator tries devices in the order in which they are told. It gives the node up for good when it comes
 // upon a device for which a selector fails, or when it wants all devices and one of them breaks a constraint
 // (k8s.io/dynamic-resource-allocation v0.37.1, allocateOne, selectorsMatch and allocateDevice). Where that can
@@ -160,7 +165,7 @@ type search struct {
 	// values is, by agreement, a stack with an entry for each device that is under it so far: its value, or what it
 	// has in common with those before it.
 	values [][]string
-	// of is how many devices each claim has so far.
+	// of is how many devices each claim has so far. Kubernetes bounds it, and an allocation beyond would be refused.
 	of [api.MaxClaims]int8
 	// holds is what the pod would hold, in the order in which it was added.
 	holds []held
@@ -271,7 +276,8 @@ func (s *search) alike(i int) int32 {
 }
 
 // all takes every device that matches, and then meets the rest of the requests. One that cannot be had makes the
-// option impossible, and so does having none.
+// option impossible, and so does having none: a pod that claims all GPUs of a node on which one is held waits for that
+// one. There is nothing to choose here, so that it costs one walk over the devices.
 func (s *search) all(r int, opt *api.DeviceOption) bool {
 	var taken []int
 	ok := true
