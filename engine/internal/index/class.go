@@ -186,7 +186,10 @@ func (x *Index) Use(c *Class) {
 }
 
 // drop forgets the quarter of the classes that was used longest ago. Which go depends on the
-// numbers of their last uses, which are all different, and not on the order of the map.
+// numbers of their last uses, which are all different, and not on the order of the map. A class is
+// derived and can be made again at any time, so that what goes costs time and changes no answer. To
+// drop one at a time would not do: with one class more in use than are kept, in turns, each would be
+// made anew each time.
 func (t *classes) drop() {
 	used := make([]uint64, 0, len(t.byKey))
 	for _, c := range t.byKey {
@@ -478,8 +481,9 @@ func (x *Index) fitBucket(c *Class, sh *cluster.Bucket, cells []cell) {
 	c.add(sh, f.sum)
 }
 
-// closed says whether no node of the bucket is for the class, whatever is free: of a thousand pools a class may use few, and nodes of one
-// pool lie together. It looks at one node of each kind.
+// closed says whether no node of the bucket is for the class, whatever is free: of a thousand pools a class may use few,
+// and nodes of one pool lie together. It looks at one node of each kind. A no may be wrong, where each node is excluded
+// for its own name: the cells are the class's own then, and say so one by one.
 func (x *Index) closed(c *Class, v *view) bool {
 	for _, n := range v.kinds {
 		if x.maskOfKind(c, &x.kindsOf[n.Index]).State != Excluded {

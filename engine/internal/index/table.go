@@ -17,6 +17,15 @@ import (
 //
 // A certificate so costs an addition of a few rows for each bucket, and where one bucket has
 // changed an addition of one part of them (sum).
+//
+// For example, a bucket has 200 nodes of one pool, 40 of the same pool that are cordoned, and 16 of
+// another pool that the class's selector excludes. Those are three kinds and three rows: 200 nodes
+// where 3 pods fit in all, 40 that are cordoned, 16 that lack the label. What a person is told of
+// 5,000 nodes is the sum of some 20 such lists.
+//
+// Three numbers say whether rows still hold, one for each of their inputs: touched for what is free
+// on the nodes and what they are, epoch for the numbers of classes, which rows name, and ruled for
+// pods on other nodes, which matter to a class under rules alone.
 type bucketRows struct {
 	rows []why.Row // sorted by class
 	tally
@@ -26,7 +35,8 @@ type bucketRows struct {
 }
 
 // tally is what else is counted of nodes that no clause excludes. It is what the cause of a no is
-// found from: see body.cause.
+// found from: see body.cause. ifEvicted is a bound from above: where it is below the need, no eviction
+// could help, and nobody is looked for who may be evicted.
 type tally struct {
 	ifEvicted int64 // pods that would fit if everything that can go were gone
 	matching  int64 // nodes
@@ -675,7 +685,8 @@ func place(rows []why.Row, class int) (int, bool) {
 	return slices.BinarySearchFunc(rows, class, func(r why.Row, class int) int { return r.Class - class })
 }
 
-// changes are the classes of which some rows differ, in order. Lists are of the same length, and are
+// changes are the classes of which some rows differ, in order. Most lists are the very ones that were
+// added before, and one comparison of addresses passes over each. Lists are of the same length, and are
 // compared place by place; rows in them are sorted by class, so that one walk over both finds those
 // that came, went or differ. The result is good until the next call.
 func (w *counting) changes(all, was []*bucketRows) []int {
