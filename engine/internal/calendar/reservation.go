@@ -318,6 +318,11 @@ func (c *Calendar) breaksOnNodes(w stay, pods []*cluster.Pod) []why.Gate {
 // overHeadroom is Breaks for queues' limits: what the pods add to a queue must leave the promised
 // gang within it. It is for stays that last until the promise is due; those that are over by then
 // may use the whole limit until then.
+//
+// For example, a queue with a limit of 16 GPUs uses 12, and a gang of 10 is promised its start when
+// 8 of these have ended: the queue may use 14 until then (headroomOf). Work of 2 GPUs that stays may
+// start. Work of 1 GPU that is over in time may start beside it, for the limit is 16: the queue uses
+// 15, settleHeadroom raises the 14 to 15, and the next that stays is refused as before.
 func (c *Calendar) overHeadroom(w stay, pods []*cluster.Pod) []why.Gate {
 	for _, r := range c.reservations {
 		for i := range r.headroom {
