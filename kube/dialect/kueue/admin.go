@@ -31,7 +31,6 @@ const (
 	holdAndDrain = "HoldAndDrain"
 	maxName      = 63
 	maxFlavors   = 64
-	maxWeight    = 65536
 )
 
 // clusterQueueSpec has the fields of a ClusterQueue that are understood, in v1beta1 and v1beta2.
@@ -109,6 +108,7 @@ type clusterQueue struct {
 type cohort struct {
 	parent string
 	groups []resourceGroup
+	fair   fairSharing
 }
 
 // quotas are what the queue has, as they count now: whether by flavor depends on others too.
@@ -138,7 +138,7 @@ func ReadClusterQueue(o *unstructured.Unstructured, w dialect.World) dialect.Obj
 		in = spec.Cohort
 	}
 	q.Spec.Parent = cohortQueue(in)
-	q.Spec.Weight = spec.FairSharing.weight(&out)
+	q.Spec.Weight = spec.FairSharing.among(in, ClusterQueues, o.GetName(), w, &out)
 	q.Spec.NamespaceSelector = spec.NamespaceSelector
 	if spec.NamespaceSelector == nil { // none, where Berth means all
 		q.Spec.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpDoesNotExist}}}
@@ -147,8 +147,10 @@ func ReadClusterQueue(o *unstructured.Unstructured, w dialect.World) dialect.Obj
 		q.Spec.QueueingStrategy = s
 	}
 	q.Spec.StopPolicy = v1alpha1.StopPolicy(spec.StopPolicy)
-	spec.Preemption.tell(&out)
-	spec.Fungibility.tell(&out)
+	spec.Preemption.tell(in, &out)
+	if !spec.Preemption.patient(in) && slices.ContainsFunc(spec.ResourceGroups, func(g resourceGroup) bool { return len(g.Flavors) > 1 }) {
+		spec.Fungibility.tell(&out)
+	}
 	others := mixOf(w)
 	own := quotas(spec.ResourceGroups, in, w, others, &out)
 	out.Value = &clusterQueue{spec, in}
@@ -183,7 +185,7 @@ func ReadCohort(o *unstructured.Unstructured, w dialect.World) dialect.Object {
 		parent = spec.Parent
 	}
 	q.Spec.Parent = cohortQueue(parent)
-	q.Spec.Weight = spec.FairSharing.weight(&out)
+	q.Spec.Weight = spec.FairSharing.among(parent, Cohorts, o.GetName(), w, &out)
 	sums := &sums{mix: mixOf(w)}
 	own := quotas(spec.ResourceGroups, o.GetName(), w, sums.mix, &out)
 	sums.addAll(own)
@@ -191,7 +193,7 @@ func ReadCohort(o *unstructured.Unstructured, w dialect.World) dialect.Object {
 		sums.below(o.GetName(), "", w, 0)
 	}
 	q.Spec.Resources, out.Flavors = split(sums.capped(parent == ""))
-	out.Value = &cohort{parent, spec.ResourceGroups}
+	out.Value = &cohort{parent, spec.ResourceGroups, spec.FairSharing}
 	return named(q, out)
 }
 
@@ -368,27 +370,19 @@ func berthName(name string) string {
 	return name
 }
 
-func (f fairSharing) weight(out *dialect.Object) int32 {
-	if f.Weight == nil {
-		return 1
-	}
-	n := f.Weight.Value() // rounded up
-	if f.Weight.Sign() <= 0 || f.Weight.MilliValue()%1000 != 0 || n > maxWeight {
-		out.Unread = append(out.Unread, fmt.Sprintf("spec.fairSharing.weight (weights are whole numbers from 1 to %d)", maxWeight))
-	}
-	return int32(min(max(n, 1), maxWeight))
-}
-
-// patient says whether nobody is evicted for workloads of the queue, as is the default.
-func (p preemption) patient() bool {
+// patient says whether nobody is evicted for workloads of the queue, as is the default. in is its cohort; "": none, and nobody who borrows.
+func (p preemption) patient(in string) bool {
 	never := func(v string) bool { return v == "" || v == "Never" }
-	return never(p.ReclaimWithinCohort) && never(p.WithinClusterQueue)
+	return never(p.WithinClusterQueue) && (in == "" || never(p.ReclaimWithinCohort))
 }
 
 // tell says which policies Berth does not have: where anybody is evicted, it reclaims what is borrowed, and preempts by priority.
-func (p preemption) tell(out *dialect.Object) {
-	if p.patient() {
+func (p preemption) tell(in string, out *dialect.Object) {
+	if p.patient(in) {
 		return
+	}
+	if in == "" {
+		p.ReclaimWithinCohort, p.BorrowWithinCohort.Policy = "Any", ""
 	}
 	if p.ReclaimWithinCohort != "Any" {
 		out.Unread = append(out.Unread, "spec.preemption.reclaimWithinCohort (Any)")

@@ -69,13 +69,21 @@ weight: 1
 			want: "parent: cohort-research\nresources:\n- name: nvidia.com/gpu\n  quota: \"2\"\nweight: 1\n",
 		},
 		"fields without effect": {
-			spec: "{namespaceSelector: {}, cohortName: nobody, queueingStrategy: StrictFIFO, stopPolicy: HoldAndDrain, flavorFungibility: {whenCanBorrow: TryNextFlavor, whenCanPreempt: MayStopSearch}, preemption: {reclaimWithinCohort: Never, withinClusterQueue: LowerPriority, borrowWithinCohort: {policy: Never}}, fairSharing: {weight: 500m}, admissionChecksStrategy: {admissionChecks: [{name: a}]}}",
+			spec: "{namespaceSelector: {}, cohortName: nobody, queueingStrategy: StrictFIFO, stopPolicy: HoldAndDrain, flavorFungibility: {whenCanBorrow: TryNextFlavor, whenCanPreempt: MayStopSearch}, preemption: {reclaimWithinCohort: Never, withinClusterQueue: LowerPriority, borrowWithinCohort: {policy: LowerPriority}}, admissionChecksStrategy: {admissionChecks: [{name: a}]}, " + group("{name: x}, {name: z}") + "}",
 			want: everyone + "parent: cohort-nobody\nqueueingStrategy: StrictFIFO\nstopPolicy: HoldAndDrain\nweight: 1\n",
 			unread: []string{
-				"spec.fairSharing.weight (weights are whole numbers from 1 to 65536)",
 				"spec.preemption.reclaimWithinCohort (Any)",
+				"spec.preemption.borrowWithinCohort (Never)",
 				"spec.flavorFungibility.whenCanPreempt (TryNextFlavor)",
 			},
+		},
+		"what makes no difference without a cohort, or with one flavor": {
+			spec: "{namespaceSelector: {}, flavorFungibility: {whenCanPreempt: Preempt}, preemption: {reclaimWithinCohort: LowerPriority, withinClusterQueue: LowerPriority, borrowWithinCohort: {policy: LowerPriority}}, " + group("{name: x}") + "}",
+			want: everyone + "weight: 1\n",
+		},
+		"when others are evicted, where nobody is": {
+			spec: "{namespaceSelector: {}, cohortName: nobody, flavorFungibility: {whenCanPreempt: MayStopSearch}, " + group("{name: x}, {name: z}") + "}",
+			want: everyone + "parent: cohort-nobody\nweight: 1\n",
 		},
 		"flavors that are none": {
 			spec: "{namespaceSelector: {}, " + group("{name: x, resources: [{name: nvidia.com/gpu, nominalQuota: 1}]}, {name: z, resources: [{name: nvidia.com/gpu, nominalQuota: 2}]}") + "}",

@@ -299,7 +299,7 @@ func (r *reading) queue() {
 		return
 	}
 	r.out.Keys[v1alpha1.KeyQueue] = berthName(local.ClusterQueue)
-	r.out.Patient = q.Preemption.patient()
+	r.out.Patient = q.Preemption.patient(q.cohort)
 	if p := local.StopPolicy; p == hold || p == holdAndDrain { // that of the ClusterQueue is its queue's
 		r.await("LocalQueue %s is stopped: its stopPolicy is %s", r.local, p)
 		if p == holdAndDrain {
