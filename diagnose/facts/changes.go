@@ -88,12 +88,15 @@ func (l *listed) apply(c *Change, about Object) {
 	}
 }
 
-// Beside are the facts with the pods where they are placed.
+// Beside are the facts with the pods where they are placed. Claims of theirs that have no devices yet will have some there: see Placed.
 func (f *Facts) Beside(pods []*corev1.Pod) *Facts {
 	g := &Facts{At: f.At, Kubernetes: f.Kubernetes, Objects: f.Objects, Unseen: f.Unseen, Served: f.Served, Speaks: f.Speaks, Answers: f.Answers, Matches: f.Matches, NewAllocator: f.NewAllocator, edited: f.edited}
 	g.Pods = slices.DeleteFunc(slices.Clone(f.Pods), func(p *corev1.Pod) bool {
 		return slices.ContainsFunc(pods, func(q *corev1.Pod) bool { return p.Namespace == q.Namespace && p.Name == q.Name })
 	})
-	g.Pods = append(g.Pods, pods...)
+	g.Pods, g.placed = append(g.Pods, pods...), pods
 	return g
 }
+
+// Placed are the pods that are only thought to be where they are.
+func (f *Facts) Placed() []*corev1.Pod { return f.placed }

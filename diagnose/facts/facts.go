@@ -33,6 +33,7 @@ type Facts struct {
 	NewAllocator func(offered []*resourcev1.ResourceSlice, classes []*resourcev1.DeviceClass, claims []*resourcev1.ResourceClaim) Allocator
 
 	edited map[types.UID]bool // objects that are not as they were read: what was said of them before does not hold
+	placed []*corev1.Pod      // see Placed
 	known  *schedulers        // see schedulers; of edited facts, as it was before
 
 	once  sync.Once

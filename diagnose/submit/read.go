@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/diagnose/submit/workload"
 	"github.com/berth-dev/berth/kube/convert"
@@ -85,6 +87,11 @@ func (c *checker) read(namespace string, items []Item) []facts.Object {
 			if text := notPlanned(object); text != "" {
 				c.unplanned[item] = text
 			}
+			if workload.IsDomain(object) {
+				if t := workload.ChannelTemplate(object, uid()); t != nil && c.controlled(t) {
+					objects = append(objects, t)
+				}
+			}
 			if claim, ok := object.(*corev1.PersistentVolumeClaim); ok {
 				claim.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
 				claims = append(claims, claim)
@@ -133,6 +140,12 @@ func (c *checker) read(namespace string, items []Item) []facts.Object {
 	return objects
 }
 
+// controlled says whether the template will be made by the controller of its domain: where there is no cluster, or one in which nobody has made
+// it yet.
+func (c *checker) controlled(t *resourcev1.ResourceClaimTemplate) bool {
+	return place.Named(c.world.Facts.ResourceClaimTemplates, t.Namespace, t.Name) == nil
+}
+
 // gone are versions of Kubernetes' own groups that Kubernetes 1.37 does not serve, as manifests still have them.
 var gone = []string{
 	"apps/v1beta1", "apps/v1beta2", "autoscaling/v2beta1", "autoscaling/v2beta2", "batch/v1beta1", "batch/v2alpha1", "extensions/v1beta1", "policy/v1beta1",
@@ -176,7 +189,7 @@ func notPlanned(o facts.Object) string {
 		asks = ", which asks for " + device + ","
 	}
 	switch {
-	case kind.Group == "berth.dev" || builtIn(kind.Group) || workload.Pattern(kind.GroupKind()):
+	case kind.Group == "berth.dev" || builtIn(kind.Group) || workload.Pattern(kind.GroupKind()) || workload.IsDomain(o):
 		return ""
 	case kind.Group == "trainer.kubeflow.org" && kind.Kind == "TrainJob":
 		of, name := workload.RuntimeOf(u)

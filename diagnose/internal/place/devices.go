@@ -47,6 +47,10 @@ type Devices struct {
 	Incomplete []string             // pools of which not all slices are there: driver/pool, sorted
 	allocates  facts.Allocator      // nil: nobody can say
 	short      map[string]shortfall // see Short
+	// promised are claims, by node, that will have devices there for pods that are only thought to be there, and at is where each of them
+	// that is in the API is, by namespace and name.
+	promised map[string][]*resourcev1.ResourceClaim
+	at       map[string]string
 }
 
 // OffersOf are the devices that there are, read once.
@@ -88,7 +92,26 @@ func readDevices(f *facts.Facts) *Devices {
 	d.Incomplete = slices.Compact(d.Incomplete)
 	d.allocated()
 	d.counted()
+	d.promise()
 	return d
+}
+
+// promise enters which claims will have devices on which node: a claim that several pods have will once.
+func (d *Devices) promise() {
+	d.promised, d.at = make(map[string][]*resourcev1.ResourceClaim), make(map[string]string)
+	for _, p := range d.f.Placed() {
+		claims := ClaimsOf(d.f, p)
+		for i := range claims {
+			c := &claims[i]
+			if c.ResourceClaim != nil {
+				if c.Status.Allocation != nil || d.at[c.key()] != "" {
+					continue
+				}
+				d.at[c.key()] = p.Spec.NodeName
+			}
+			d.promised[p.Spec.NodeName] = append(d.promised[p.Spec.NodeName], c.wanted())
+		}
+	}
 }
 
 func (d *Devices) add(s *resourcev1.ResourceSlice) {
@@ -213,6 +236,17 @@ type PodClaim struct {
 	Name                      string // of the claim, else of the template
 	spec                      *resourcev1.DeviceClaim
 	written                   facts.Object // that a person wrote: the claim, or the template that it is made from
+}
+
+func (c *PodClaim) key() string { return c.Namespace + "/" + c.ResourceClaim.Name }
+
+// wanted is the claim without devices, as an allocator is asked for it.
+func (c *PodClaim) wanted() *resourcev1.ResourceClaim {
+	made := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: c.Name}, Spec: resourcev1.ResourceClaimSpec{Devices: defaulted(c.spec)}}
+	if c.ResourceClaim != nil {
+		made.Namespace = c.Namespace
+	}
+	return made
 }
 
 // ClaimsOf are the pod's claims of devices, as far as they, or what they are made from, can be seen.
@@ -356,6 +390,12 @@ func (d *Devices) refuse(n *corev1.Node, claims []PodClaim) string {
 			}
 			continue
 		}
+		if c.ResourceClaim != nil && d.at[c.key()] != "" {
+			if at := d.at[c.key()]; at != n.Name && len(d.elsewhere) == 0 {
+				return fmt.Sprintf("claim %s has its devices elsewhere", c.Name)
+			}
+			continue
+		}
 		for j, any := range deviceAsks(c.spec) {
 			if len(any) == 0 {
 				return fmt.Sprintf("claim %s asks for nothing in request %d", c.Name, j)
@@ -364,17 +404,19 @@ func (d *Devices) refuse(n *corev1.Node, claims []PodClaim) string {
 				return reason
 			}
 		}
-		made := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: c.Name}, Spec: resourcev1.ResourceClaimSpec{Devices: defaulted(c.spec)}}
-		if c.ResourceClaim != nil {
-			made.Namespace = c.Namespace
-		}
-		wanted = append(wanted, made)
+		wanted = append(wanted, c.wanted())
 	}
 	if len(wanted) == 0 || d.allocates == nil {
 		return ""
 	}
-	if ok, err := d.allocates(n, wanted); ok || err != nil {
+	promised := d.promised[n.Name]
+	if ok, err := d.allocates(n, slices.Concat(promised, wanted)); ok || err != nil {
 		return ""
+	}
+	if len(promised) > 0 {
+		if ok, err := d.allocates(n, wanted); ok || err != nil {
+			return fmt.Sprintf("pods that are placed before it have the devices that claim %s asks for", wanted[0].Name)
+		}
 	}
 	if text := d.failing(reach, claims) + d.consumed(reach, claims); text != "" {
 		return text

@@ -1,0 +1,120 @@
+package submit
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/kube/devices"
+)
+
+// offering is nodes whose drivers offer so many devices each, of classes gpu.example.com and channels.
+func offering(each ...int) *facts.Facts {
+	f := clusterOf(len(each), 0)
+	f.Matches, f.NewAllocator = devices.NewMatcher(), devices.NewAllocator()
+	for _, class := range []string{"gpu.example.com", "compute-domain-default-channel.nvidia.com"} {
+		f.DeviceClasses = append(f.DeviceClasses, &resourcev1.DeviceClass{
+			ObjectMeta: metav1.ObjectMeta{Name: class},
+			Spec:       resourcev1.DeviceClassSpec{Selectors: []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: fmt.Sprintf("device.driver == %q", class)}}}},
+		})
+	}
+	for i, n := range each {
+		add := func(driver string, n int) {
+			s := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", driver, i)}}
+			s.Spec = resourcev1.ResourceSliceSpec{Driver: driver, NodeName: &f.Nodes[i].Name, Pool: resourcev1.ResourcePool{Name: f.Nodes[i].Name, Generation: 1, ResourceSliceCount: 1}}
+			for k := range n {
+				s.Spec.Devices = append(s.Spec.Devices, resourcev1.Device{Name: fmt.Sprint("d", k)})
+			}
+			f.ResourceSlices = append(f.ResourceSlices, s)
+		}
+		if n > 0 {
+			add("gpu.example.com", n)
+			add("compute-domain-default-channel.nvidia.com", 1)
+		}
+	}
+	return f
+}
+
+func claimTemplate(count int) string {
+	return fmt.Sprintf(`{apiVersion: resource.k8s.io/v1, kind: ResourceClaimTemplate, metadata: {name: gpus}, spec: {spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu.example.com, count: %d}}]}}}}`, count)
+}
+
+const claiming = `{restartPolicy: Never, resourceClaims: [{name: mine, resourceClaimTemplateName: gpus}], containers: [{name: c, image: registry.example/c:1, resources: {claims: [{name: mine}]}}]}`
+
+// pods of one object have devices of their own each: what one has been given is not there for the next, on whichever node.
+func TestClaimsCountTogether(t *testing.T) {
+	job := func(n int) string {
+		return fmt.Sprintf(`{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {parallelism: %d, completions: %d, template: {spec: %s}}}`, n, n, claiming)
+	}
+	mpi := func(n int) string {
+		return fmt.Sprintf(`{apiVersion: kubeflow.org/v2beta1, kind: MPIJob, metadata: {name: j}, spec: {mpiReplicaSpecs: {Worker: {replicas: %d, template: {spec: %s}}}}}`, n, claiming)
+	}
+	const shared = `{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {name: gpus}, spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu.example.com}}]}}}`
+	const sharing = `{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {replicas: 3, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {resourceClaims: [{name: mine, resourceClaimName: gpus}], containers: [{name: c, image: registry.example/c:1, resources: {requests: {cpu: "%d"}, claims: [{name: mine}]}}]}}}}`
+	const domain = `{apiVersion: resource.nvidia.com/v1beta1, kind: ComputeDomain, metadata: {name: ring}, spec: {numNodes: 2, channel: {resourceClaimTemplate: {name: gpus}}}}`
+	for name, c := range map[string]struct {
+		objects []string
+		offers  []int
+		verdict Verdict
+		most    int // pods of a node
+	}{
+		"one node":               {[]string{claimTemplate(1), job(4)}, []int{4, 4}, Starts, 4},
+		"two nodes":              {[]string{claimTemplate(1), job(7)}, []int{4, 4}, Starts, 4},
+		"more than there are":    {[]string{claimTemplate(1), job(9)}, []int{4, 4}, Waits, 4}, // a Job's pods run one after the other
+		"several each":           {[]string{claimTemplate(3), job(2)}, []int{4, 4}, Starts, 1},
+		"a gang":                 {[]string{claimTemplate(1), mpi(7)}, []int{4, 4}, Starts, 4},
+		"a gang that is larger":  {[]string{claimTemplate(1), mpi(9)}, []int{4, 4}, Never, 0},
+		"a gang, several each":   {[]string{claimTemplate(2), mpi(4)}, []int{4, 4}, Starts, 2},
+		"one claim of all":       {[]string{shared, fmt.Sprintf(sharing, 1)}, []int{1, 1}, Starts, 3},
+		"one claim, and no room": {[]string{shared, fmt.Sprintf(sharing, 30)}, []int{1, 1}, Never, 2},
+		"a compute domain":       {[]string{domain, job(2)}, []int{4, 4}, Starts, 1},
+		"a domain of one node":   {[]string{domain, mpi(2)}, []int{4, 0}, Never, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := Check(World{Facts: offering(c.offers...), Bare: true}, "default", items(t, strings.Join(c.objects, "\n---\n")))
+			w := &r.Workloads[0]
+			if w.Verdict != c.verdict || len(r.Findings) > 0 {
+				t.Errorf("%s: %s; %+v", w.Verdict, w.Summary, r.Findings)
+			}
+			for _, at := range w.Nodes {
+				if at.Pods > c.most {
+					t.Errorf("%d pods on %s", at.Pods, at.Node)
+				}
+			}
+		})
+	}
+}
+
+// Whatever claims ask for, no node gives more devices than it has.
+func TestClaimsNeverOverdraw(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		offers := rapid.SliceOfN(rapid.IntRange(0, 5), 1, 3).Draw(rt, "offers")
+		each, pods := rapid.IntRange(1, 3).Draw(rt, "each"), rapid.IntRange(1, 8).Draw(rt, "pods")
+		kind := rapid.SampledFrom([]string{`{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {parallelism: %d, template: {spec: %s}}}`,
+			`{apiVersion: kubeflow.org/v2beta1, kind: MPIJob, metadata: {name: j}, spec: {mpiReplicaSpecs: {Worker: {replicas: %d, template: {spec: %s}}}}}`}).Draw(rt, "kind")
+		f := offering(offers...)
+		r := Check(World{Facts: f, Bare: true}, "default", items(t, claimTemplate(each)+"\n---\n"+fmt.Sprintf(kind, pods, claiming)))
+		w := &r.Workloads[0]
+		room := 0
+		for _, n := range offers {
+			room += n / each
+		}
+		placed := 0
+		for _, at := range w.Nodes {
+			placed += at.Pods
+			for i, n := range f.Nodes {
+				if n.Name == at.Node && at.Pods*each > offers[i] {
+					rt.Fatalf("%d pods with %d devices each on a node with %d", at.Pods, each, offers[i])
+				}
+			}
+		}
+		if (w.Verdict == Starts) && placed < min(pods, room) || room >= pods && w.Verdict != Starts {
+			rt.Fatalf("%s, with room for %d of %d: %s", w.Verdict, room, pods, w.Summary)
+		}
+	})
+}
