@@ -17,6 +17,9 @@ import (
 // in the model.
 func (c *checker) unheeded() {
 	for _, s := range c.subs {
+		for _, text := range s.Vain {
+			c.ask(s.item, s.Ref.String()+": "+text)
+		}
 		for _, p := range s.pods {
 			for _, text := range c.full.model.Unheeded(keyOf(p)) {
 				c.ask(s.item, s.Ref.String()+": "+text)
@@ -26,6 +29,16 @@ func (c *checker) unheeded() {
 	said := make(map[string]*dialect.Object)
 	for _, o := range c.full.model.SpokenObjects() {
 		said[o.Kind+" "+o.Namespace+"/"+o.Name] = o
+	}
+	for _, s := range c.subs { // what is made of an object asks for what the object does
+		for _, made := range s.Also {
+			kind := made.GetObjectKind().GroupVersionKind()
+			if o := said[kind.Kind+"."+kind.Group+" "+made.GetNamespace()+"/"+made.GetName()]; o != nil {
+				for _, text := range o.Unread {
+					c.ask(s.item, s.Ref.String()+": "+text)
+				}
+			}
+		}
 	}
 	for i := range c.items {
 		u := unstructured.Unstructured{Object: c.items[i].Object}

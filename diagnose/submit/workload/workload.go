@@ -38,6 +38,10 @@ type Workload struct {
 	// ofEach are templates of claims that each pod has one of, named after both; and shared are claims that its pods have together.
 	ofEach []corev1.PersistentVolumeClaim
 	shared []*corev1.PersistentVolumeClaim
+	// Vain is what the object asks for, by path, that its controller or nobody here heeds.
+	Vain []string
+	// mounts are the claims that all of its pods mount.
+	mounts []string
 	// sharedAs are the volumes that the shared claims are mounted as, one for each.
 	sharedAs []string
 	// Idle is why it will have no pods for now: it is suspended, or scaled to zero. "": it will have some.

@@ -428,3 +428,39 @@ func TestNodeGroups(t *testing.T) {
 		})
 	}
 }
+
+// A policy divides the pods that it selects, and of several each those of its task; what comes to the same as the minimum is not told.
+func TestSubGroupPolicies(t *testing.T) {
+	const near = "networkTopology: {mode: hard, highestTierAllowed: 1}"
+	of := func(task string, size, least int) string {
+		return fmt.Sprintf("{name: %s, subGroupSize: %d, minSubGroups: %d, labelSelector: {matchLabels: {volcano.sh/task-spec: %s}}, %s}", task, size, least, task, near)
+	}
+	for name, c := range map[string]struct {
+		spec   string
+		want   map[string]string // by task, its segments
+		unread []string
+	}{
+		"of one task":  {spec: "{minMember: 9, minTaskMember: {a: 8, b: 1}, subGroupPolicy: [" + of("a", 4, 2) + "]}", want: map[string]string{"a": "4@volcano.sh/tier-1"}},
+		"of each task": {spec: "{minMember: 12, minTaskMember: {a: 8, b: 4}, subGroupPolicy: [" + of("a", 4, 2) + ", " + of("b", 2, 2) + "]}", want: map[string]string{"a": "4@volcano.sh/tier-1", "b": "2@volcano.sh/tier-1"}},
+		"of all":       {spec: "{minMember: 8, subGroupPolicy: [{name: x, subGroupSize: 4, " + near + "}]}", want: map[string]string{"a": "4@volcano.sh/tier-1", "b": "4@volcano.sh/tier-1"}},
+		"of one task twice": {spec: "{minMember: 8, minTaskMember: {a: 8}, subGroupPolicy: [" + of("a", 4, 2) + ", " + of("a", 2, 4) + "]}",
+			unread: []string{"spec.subGroupPolicy (of several that do not select one task of spec.minTaskMember each, none counts)"}},
+		"fewer than start": {spec: "{minMember: 8, minTaskMember: {a: 8}, subGroupPolicy: [" + of("a", 4, 1) + "]}", want: map[string]string{"a": "4@volcano.sh/tier-1"},
+			unread: []string{"spec.subGroupPolicy.minSubGroups (spec.minMember counts)"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := New().Read(dialecttest.Object(t, group("g", c.spec)), nil)
+			if diff := cmp.Diff(c.unread, g.Unread); diff != "" {
+				t.Error(diff)
+			}
+			h := New().Read(dialecttest.Object(t, "{kind: HyperNode, metadata: {name: h}, spec: {tier: 1}}"), nil)
+			w := world{PodGroups + "/a/g": &g, HyperNodes + "//h": &h}
+			for _, task := range []string{"a", "b"} {
+				got := New().Pod(podOf(SchedulerName, nil, says{groupKey: "g", taskKey: task}), w)
+				if got.Keys[v1alpha1.KeySegment] != c.want[task] {
+					t.Errorf("pods of task %s: %v", task, got.Keys)
+				}
+			}
+		})
+	}
+}

@@ -27,7 +27,7 @@ func (volcano) Fields() []dialect.Field {
 		{Kind: "PodGroup", Field: "spec.queue", Is: ok, Note: "default where absent"},
 		{Kind: "PodGroup", Field: "spec.priorityClassName", Is: ok, Note: "priority of its pods instead of their own, where the class exists"},
 		{Kind: "PodGroup", Field: "spec.networkTopology", Is: ok, Note: "hard: all pods in one HyperNode of the highest tier that is allowed; soft: in one of the lowest tier, if they fit"},
-		{Kind: "PodGroup", Field: "spec.subGroupPolicy", Is: differs, Note: "one policy with a size and a hard networkTopology: segments of so many pods, by rank; minSubGroups, and several policies, are told"},
+		{Kind: "PodGroup", Field: "spec.subGroupPolicy", Is: differs, Note: "a policy with a size and a hard networkTopology: segments of so many of the pods that it selects, by rank; several policies where each selects one task of spec.minTaskMember. minSubGroups that come to another number than the minimum are told, and several policies otherwise"},
 		{Kind: "PodGroup", Field: "status", Is: ok, Note: "phase, conditions Unschedulable and Scheduled, running, succeeded, failed"},
 		{Kind: "HyperNode", Field: "spec.tier, spec.tierName", Is: ok, Note: "each tier is one level of the scheduler's topology: the one whose label divides nodes alike, else one that no node has a label of; where none is left, PodGroups that require it wait"},
 		{Kind: "HyperNode", Field: "spec.members", Is: ok, Note: "exactMatch, regexMatch and labelMatch; a node is in the first HyperNode of a tier, by name, that has it"},

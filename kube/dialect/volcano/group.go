@@ -47,14 +47,39 @@ func readGroup(o *unstructured.Unstructured) dialect.Object {
 	case len(spec.MinTaskMember) > 0 && int(spec.MinMember) > least:
 		out.Unread = append(out.Unread, fmt.Sprintf("spec.minMember (above the %d of spec.minTaskMember, which count)", least))
 	}
-	if n := len(spec.SubGroupPolicy); n > 1 {
-		out.Unread = append(out.Unread, "spec.subGroupPolicy (of several, none counts)")
+	if n := len(spec.SubGroupPolicy); n > 1 && !spec.byTask() {
+		out.Unread = append(out.Unread, "spec.subGroupPolicy (of several that do not select one task of spec.minTaskMember each, none counts)")
 		spec.SubGroupPolicy = nil
 	}
 	for _, p := range spec.SubGroupPolicy {
-		out.Unread = append(out.Unread, p.unread()...)
+		least := int(spec.MinMember)
+		if task := p.task(); spec.MinTaskMember[task] > 0 {
+			least = int(spec.MinTaskMember[task])
+		}
+		out.Unread = append(out.Unread, p.unread(least)...)
 	}
 	return out
+}
+
+// byTask says whether each policy is of one task that is a part of the gang, and no two of the same.
+func (g *groupSpec) byTask() bool {
+	seen := make(map[string]bool)
+	for _, p := range g.SubGroupPolicy {
+		task := p.task()
+		if g.MinTaskMember[task] < 1 || seen[task] {
+			return false
+		}
+		seen[task] = true
+	}
+	return true
+}
+
+// task is the one whose pods the policy divides, "" for others.
+func (p *subGroupPolicy) task() string {
+	if s := p.LabelSelector; s != nil && len(s.MatchExpressions) == 0 && len(s.MatchLabels) == 1 {
+		return s.MatchLabels[taskKey]
+	}
+	return ""
 }
 
 // keys are those of a pod of the task in the group called gang. A task for which the group asks no minimum is not in the gang.

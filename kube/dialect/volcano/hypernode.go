@@ -2,6 +2,7 @@ package volcano
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/kube/dialect"
@@ -172,15 +174,33 @@ type subGroupPolicy struct {
 	MatchLabelKeys  []string              `json:"matchLabelKeys"`
 }
 
-// unread is what of the policy has no effect: it becomes segments of the gang, by rank.
-func (p *subGroupPolicy) unread() (out []string) {
-	if p.NetworkTopology == nil || p.NetworkTopology.Mode == soft || p.SubGroupSize == nil || *p.SubGroupSize < 1 {
+// unread is what of the policy has no effect: it becomes segments of the gang, by rank, or of the task that it selects. least is how many of
+// these pods start together.
+func (p *subGroupPolicy) unread(least int) (out []string) {
+	size := int(ptr.Deref(p.SubGroupSize, 0))
+	if p.NetworkTopology == nil || p.NetworkTopology.Mode == soft || size < 1 {
 		out = append(out, "spec.subGroupPolicy (without a size and a hard networkTopology)")
 	}
-	if p.MinSubGroups != nil && *p.MinSubGroups > 0 {
+	if n := int(ptr.Deref(p.MinSubGroups, 0)); n > 0 && n*size != least {
 		out = append(out, "spec.subGroupPolicy.minSubGroups (spec.minMember counts)")
 	}
 	return out
+}
+
+// selects says whether the pod is among those that the policy divides.
+func (p *subGroupPolicy) selects(pod *corev1.Pod, task string) bool {
+	if p.LabelSelector == nil {
+		return true
+	}
+	s, err := metav1.LabelSelectorAsSelector(p.LabelSelector)
+	keys := maps.Clone(pod.Labels)
+	if task != "" {
+		if keys == nil {
+			keys = make(map[string]string)
+		}
+		keys[taskKey] = task
+	}
+	return err == nil && s.Matches(labels.Set(keys))
 }
 
 // near is how near the pods of the group are to be: terms name the tier.
@@ -195,7 +215,7 @@ func (g *grouping) near(spec *groupSpec, out *dialect.Terms) {
 		}
 	}
 	for _, p := range spec.SubGroupPolicy {
-		if len(p.unread()) == 0 || p.SubGroupSize != nil && p.NetworkTopology != nil && p.NetworkTopology.Mode != soft {
+		if ptr.Deref(p.SubGroupSize, 0) > 0 && p.NetworkTopology != nil && p.NetworkTopology.Mode != soft && p.selects(g.Pod.Pod, g.Either(taskKey)) {
 			if tier := g.tier(p.NetworkTopology, out); tier != "" {
 				out.Keys[v1alpha1.KeySegment] = strconv.Itoa(int(*p.SubGroupSize)) + "@" + tier
 			}
