@@ -2,6 +2,7 @@ package submit
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -87,6 +88,18 @@ func TestClaimsCountTogether(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Claims in an older shape ask for the same, and it is said that somebody has to serve them.
+func TestOlderClaims(t *testing.T) {
+	older := strings.NewReplacer("resource.k8s.io/v1,", "resource.k8s.io/v1beta1,", "exactly: {", "", "count: 3}}", "count: 3}").Replace(claimTemplate(3))
+	r := Check(World{Facts: offering(4, 4), Bare: true}, "default", items(t, older+"\n---\n{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {parallelism: 2, template: {spec: "+claiming+"}}}"))
+	if w := &r.Workloads[0]; w.Verdict != Starts || len(w.Nodes) != 2 {
+		t.Errorf("%s on %+v: %s", w.Verdict, w.Nodes, w.Summary)
+	}
+	if want := []string{"the API server serves resource.k8s.io/v1beta1, which Kubernetes 1.37 does where --runtime-config says so"}; !slices.Equal(r.Assumes, want) {
+		t.Errorf("assumed is %q", r.Assumes)
 	}
 }
 

@@ -73,6 +73,7 @@ func (c *checker) read(namespace string, items []Item) []facts.Object {
 		item := &items[i]
 		if c.world.Bare && item.Refused == "" {
 			item.Refused, item.RefusedBy = unserved(item.Object), "validation"
+			c.assumeServed(item.Object)
 		}
 		w, object, err := workload.Of(item.Object, o)
 		switch {
@@ -138,6 +139,18 @@ func (c *checker) read(namespace string, items []Item) []facts.Object {
 		}
 	}
 	return objects
+}
+
+// optional are versions of Kubernetes' own groups that Kubernetes 1.37 serves where its API server is told to.
+var optional = []string{"resource.k8s.io/v1beta1", "resource.k8s.io/v1beta2"}
+
+// assumeServed notes that the API server serves a version that it need not serve.
+func (c *checker) assumeServed(object map[string]any) {
+	u := unstructured.Unstructured{Object: object}
+	text := fmt.Sprintf("the API server serves %s, which Kubernetes 1.37 does where --runtime-config says so", u.GetAPIVersion())
+	if slices.Contains(optional, u.GetAPIVersion()) && !slices.Contains(c.assumes, text) {
+		c.assumes = append(c.assumes, text)
+	}
 }
 
 // controlled says whether the template will be made by the controller of its domain: where there is no cluster, or one in which nobody has made

@@ -202,7 +202,7 @@ func Typed(u *unstructured.Unstructured, namespace string) (facts.Object, error)
 		named(out)
 		return out, nil
 	}
-	b, err := json.Marshal(u.Object)
+	b, err := json.Marshal(asV1(u).Object)
 	if err != nil {
 		return nil, err
 	}
