@@ -181,8 +181,9 @@ func (c *checker) place() {
 		if s.unplanned() {
 			continue
 		}
+		claim := slices.ContainsFunc(s.pods, claimsDevices)
 		for _, p := range s.pods {
-			if minds(p) && c.now.GangOf(p) == "" {
+			if claim || minds(p) && c.now.GangOf(p) == "" {
 				apart = append(apart, p)
 			} else {
 				together = append(together, p)

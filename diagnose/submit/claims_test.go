@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/kube/cluster"
 	"github.com/berth-dev/berth/kube/devices"
 )
 
@@ -88,6 +89,42 @@ func TestClaimsCountTogether(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A gang starts where all that its members claim can be had, and not in part, whoever says that it is one.
+func TestGangsOfClaims(t *testing.T) {
+	const queues = `{apiVersion: scheduling.volcano.sh/v1beta1, kind: Queue, metadata: {name: default}, spec: {weight: 1}}
+---
+{apiVersion: scheduling.run.ai/v2, kind: Queue, metadata: {name: team}, spec: {resources: {gpu: {quota: -1, limit: -1}, cpu: {quota: -1, limit: -1}, memory: {quota: -1, limit: -1}}}}
+---
+{apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, metadata: {name: any}}
+---
+{apiVersion: kueue.x-k8s.io/v1beta2, kind: ClusterQueue, metadata: {name: c}, spec: {namespaceSelector: {}, resourceGroups: [{coveredResources: [cpu, nvidia.com/gpu], flavors: [{name: any, resources: [{name: cpu, nominalQuota: 99}, {name: nvidia.com/gpu, nominalQuota: 99}]}]}]}}
+---
+{apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue, metadata: {name: team, namespace: default}, spec: {clusterQueue: c}}
+---
+`
+	pod := func(scheduler string) string {
+		return strings.Replace(claiming, "{", "{schedulerName: "+scheduler+", ", 1)
+	}
+	for dialect, c := range map[string]struct{ scheduler, object string }{
+		"volcano": {"volcano", `{apiVersion: batch.volcano.sh/v1alpha1, kind: Job, metadata: {name: j}, spec: {tasks: [{name: lead, replicas: 1, template: {spec: {containers: [{name: c, image: registry.example/c:1}]}}}, {name: w, replicas: %d, template: {spec: POD}}]}}`},
+		"kai":     {"kai-scheduler", `{apiVersion: batch/v1, kind: Job, metadata: {name: j, labels: {kai.scheduler/queue: team}, annotations: {kai.scheduler/batch-min-member: "MIN"}}, spec: {parallelism: %d, completions: MIN, template: {spec: POD}}}`},
+		"kueue":   {"default-scheduler", `{apiVersion: batch/v1, kind: Job, metadata: {name: j, labels: {kueue.x-k8s.io/queue-name: team}}, spec: {parallelism: %d, completions: MIN, template: {spec: POD}}}`},
+	} {
+		for n, want := range map[int]Verdict{7: Starts, 9: Never} {
+			t.Run(fmt.Sprint(dialect, n), func(t *testing.T) {
+				f := offering(4, 4)
+				f.Speaks = []string{dialect}
+				w := World{Facts: f, Bare: true, Model: cluster.ModelOptions{For: []string{"berth", c.scheduler}, Dialects: []string{dialect}}}
+				object := fmt.Sprintf(strings.NewReplacer("POD", pod(c.scheduler), "MIN", fmt.Sprint(n)).Replace(c.object), n)
+				r := Check(w, "default", items(t, queues+claimTemplate(1)+"\n---\n"+object))
+				if got := &r.Workloads[0]; got.Verdict != want {
+					t.Errorf("%s on %+v: %s", got.Verdict, got.Nodes, got.Summary)
+				}
+			})
+		}
 	}
 }
 

@@ -242,8 +242,9 @@ func (c *checker) tryAlone(pods []*corev1.Pod) (n int) {
 		}
 	}
 	gang := func(p *corev1.Pod) bool { return c.now.GangOf(p) != "" }
-	claims := func(p *corev1.Pod) bool { return len(p.Spec.ResourceClaims) > 0 } // of which a plan knows nothing
-	if n == 0 && !slices.ContainsFunc(pods, claims) || !slices.ContainsFunc(pods, minds) || slices.ContainsFunc(pods, gang) {
+	switch {
+	case slices.ContainsFunc(pods, claimsDevices): // of which the plan knows nothing
+	case n == 0 || !slices.ContainsFunc(pods, minds) || slices.ContainsFunc(pods, gang):
 		return n
 	}
 	return alone.oneByOne(pods)

@@ -212,6 +212,16 @@ func (p *planner) next(apart, before []*corev1.Pod, where map[string]string) {
 			at(pod, node)
 		}
 	}
+	apart, gangs := p.gangs(apart)
+	for _, gang := range gangs {
+		for _, s := range p.whole(gang, placed) {
+			i := slices.IndexFunc(gang, func(pod *corev1.Pod) bool { return keyOf(pod) == s.Pod })
+			if i >= 0 {
+				where[s.Pod] = s.Node
+				at(gang[i], s.Node)
+			}
+		}
+	}
 	for i, pod := range apart {
 		p.claims(pod)
 		p.model.Set(pod)
@@ -232,6 +242,100 @@ func (p *planner) next(apart, before []*corev1.Pod, where map[string]string) {
 			}
 		}
 	}
+}
+
+// gangs are the pods with claims of devices that start together with others of the list, by workload, and the rest is those that start by
+// themselves. All of a gang are in the model then.
+func (p *planner) gangs(pods []*corev1.Pod) (rest []*corev1.Pod, gangs [][]*corev1.Pod) {
+	if !slices.ContainsFunc(pods, claimsDevices) {
+		return pods, nil
+	}
+	for _, pod := range pods {
+		p.claims(pod)
+		p.model.Set(pod)
+	}
+	of := make(map[string][]*corev1.Pod)
+	var names []string
+	for _, pod := range pods {
+		name := p.model.WorkloadOf(keyOf(pod))
+		if of[name] == nil {
+			names = append(names, name)
+		}
+		of[name] = append(of[name], pod)
+	}
+	for _, name := range names {
+		if list := of[name]; name != "" && len(list) > 1 && slices.ContainsFunc(list, claimsDevices) {
+			gangs = append(gangs, list)
+			continue
+		}
+		rest = append(rest, of[name]...)
+	}
+	for _, pod := range rest { // each comes in its turn
+		p.model.Delete(pod)
+	}
+	return rest, gangs
+}
+
+func claimsDevices(p *corev1.Pod) bool { return len(p.Spec.ResourceClaims) > 0 }
+
+// mostRounds bounds how often a gang is placed anew as its claims are too much for nodes.
+const mostRounds = 64
+
+// whole places a gang, whose pods are in the model, beside what is placed. The engine knows of each pod where its claims can be met, and not of
+// several pods together: where it puts more on a node than can have their devices there, those beyond are kept from the node, and it is asked
+// again.
+func (p *planner) whole(gang, placed []*corev1.Pod) []engine.Placement {
+	f := p.facts.Beside(placed)
+	allowed := make(map[string][]string, len(gang))
+	for _, pod := range gang {
+		excluded := place.ReasonsByNode(place.Exclusions(f, pod))
+		allowed[keyOf(pod)] = []string{} // nil would be all
+		for _, n := range f.Nodes {
+			if excluded[n.Name] == nil {
+				allowed[keyOf(pod)] = append(allowed[keyOf(pod)], n.Name)
+			}
+		}
+		slices.Sort(allowed[keyOf(pod)])
+		p.model.Allow(keyOf(pod), allowed[keyOf(pod)])
+	}
+	for range mostRounds {
+		e, starts, missing := p.model.Try(keyOf(gang[0]), f.At)
+		if e.Verdict != why.Placed || len(missing) > 0 {
+			return nil
+		}
+		on := make(map[string]string, len(starts))
+		for _, s := range starts {
+			on[s.Pod] = s.Node
+		}
+		fits := true
+		for _, n := range f.Nodes {
+			var here []*corev1.Pod
+			for _, pod := range gang {
+				if on[keyOf(pod)] == n.Name {
+					here = append(here, pod)
+				}
+			}
+			if len(here) == 0 {
+				continue
+			}
+			room := place.Together(f, n, here)
+			if room == len(here) {
+				continue
+			}
+			fits = false
+			for _, pod := range gang {
+				if !slices.Contains(here[:room], pod) {
+					key := keyOf(pod)
+					allowed[key] = slices.DeleteFunc(slices.Clone(allowed[key]), func(name string) bool { return name == n.Name })
+					p.model.Allow(key, allowed[key])
+				}
+			}
+		}
+		if fits {
+			return starts
+		}
+	}
+	return nil
 }
 
 // unruled are the pods of other schedulers that the plan leaves waiting for the order of Berth's queues alone. Another scheduler

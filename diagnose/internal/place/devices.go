@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -422,6 +423,34 @@ func (d *Devices) refuse(n *corev1.Node, claims []PodClaim) string {
 		return text
 	}
 	return "the devices that its claims ask for cannot be had together there" + constrained(wanted)
+}
+
+// Together is how many of the pods, in their order, can have what they claim on the node beside one another; all of them where that is not known.
+func Together(f *facts.Facts, n *corev1.Node, pods []*corev1.Pod) int {
+	d := OffersOf(f)
+	if d.allocates == nil {
+		return len(pods)
+	}
+	wanted, upTo := slices.Clone(d.promised[n.Name]), make([]int, len(pods))
+	shared := make(map[string]bool)
+	for i, p := range pods {
+		claims := ClaimsOf(f, p)
+		for k := range claims {
+			c := &claims[k]
+			if c.ResourceClaim != nil {
+				if c.Status.Allocation != nil || d.at[c.key()] != "" || shared[c.key()] {
+					continue
+				}
+				shared[c.key()] = true
+			}
+			wanted = append(wanted, c.wanted())
+		}
+		upTo[i] = len(wanted)
+	}
+	return sort.Search(len(pods), func(i int) bool { // the first pod with whom it is too much
+		ok, err := d.allocates(n, wanted[:upTo[i]])
+		return !ok && err == nil
+	})
 }
 
 // failing names the first selector that fails for a device, and so keeps the claim from all of the node; "" for none.
