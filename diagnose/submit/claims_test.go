@@ -72,6 +72,8 @@ func TestClaimsCountTogether(t *testing.T) {
 		"a gang":                 {[]string{claimTemplate(1), mpi(7)}, []int{4, 4}, Starts, 4},
 		"a gang that is larger":  {[]string{claimTemplate(1), mpi(9)}, []int{4, 4}, Never, 0},
 		"a gang, several each":   {[]string{claimTemplate(2), mpi(4)}, []int{4, 4}, Starts, 2},
+		"more than one node has": {[]string{claimTemplate(1), job(30)}, []int{16, 16}, Starts, 16}, // which an allocator would try in all orders
+		"a gang, of many":        {[]string{claimTemplate(1), mpi(33)}, []int{16, 16}, Never, 16},
 		"one claim of all":       {[]string{shared, fmt.Sprintf(sharing, 1)}, []int{1, 1}, Starts, 3},
 		"one claim, and no room": {[]string{shared, fmt.Sprintf(sharing, 30)}, []int{1, 1}, Never, 2},
 		"a compute domain":       {[]string{domain, job(2)}, []int{4, 4}, Starts, 1},

@@ -147,7 +147,7 @@ var Rules = map[string]Rule{
 		"api/v1alpha1", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/place", "diagnose/internal/podspec", "diagnose/internal/wording",
 		"diagnose/submit/workload", "engine/why", "internal/spelling", "kube/convert",
 	}, Objects: true, Tests: []string{"kube/manifest"}},
-	"diagnose/submit/workload": {Ring: Pure, Imports: []string{"diagnose/edit", "diagnose/facts", "diagnose/internal/podspec", "engine/why", "kube/dialect/controllers"}, Objects: true, Tests: []string{"kube/manifest"}},
+	"diagnose/submit/workload": {Ring: Pure, Imports: []string{"diagnose/edit", "diagnose/facts", "diagnose/internal/podspec", "engine/why", "kube/dialect", "kube/dialect/controllers"}, Objects: true, Tests: []string{"kube/manifest"}},
 
 	"api/v1alpha1": {Ring: Pure, Objects: true},
 

@@ -411,11 +411,12 @@ func (d *Devices) refuse(n *corev1.Node, claims []PodClaim) string {
 		return ""
 	}
 	promised := d.promised[n.Name]
-	if ok, err := d.allocates(n, slices.Concat(promised, wanted)); ok || err != nil {
+	ok, known := d.had(n, slices.Concat(promised, wanted))
+	if ok || !known && len(promised) == 0 { // beside others, what cannot be found out in time is not had
 		return ""
 	}
 	if len(promised) > 0 {
-		if ok, err := d.allocates(n, wanted); ok || err != nil {
+		if ok, known := d.had(n, wanted); ok || !known {
 			return fmt.Sprintf("pods that are placed before it have the devices that claim %s asks for", wanted[0].Name)
 		}
 	}
@@ -448,8 +449,8 @@ func Together(f *facts.Facts, n *corev1.Node, pods []*corev1.Pod) int {
 		upTo[i] = len(wanted)
 	}
 	return sort.Search(len(pods), func(i int) bool { // the first pod with whom it is too much
-		ok, err := d.allocates(n, wanted[:upTo[i]])
-		return !ok && err == nil
+		ok, known := d.had(n, wanted[:upTo[i]])
+		return !ok && (known || i > 0)
 	})
 }
 

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/kube/dialect"
@@ -177,14 +176,22 @@ type subGroupPolicy struct {
 // unread is what of the policy has no effect: it becomes segments of the gang, by rank, or of the task that it selects. least is how many of
 // these pods start together.
 func (p *subGroupPolicy) unread(least int) (out []string) {
-	size := int(ptr.Deref(p.SubGroupSize, 0))
+	size := p.size()
 	if p.NetworkTopology == nil || p.NetworkTopology.Mode == soft || size < 1 {
 		out = append(out, "spec.subGroupPolicy (without a size and a hard networkTopology)")
 	}
-	if n := int(ptr.Deref(p.MinSubGroups, 0)); n > 0 && n*size != least {
+	if p.MinSubGroups != nil && *p.MinSubGroups > 0 && int(*p.MinSubGroups)*size != least {
 		out = append(out, "spec.subGroupPolicy.minSubGroups (spec.minMember counts)")
 	}
 	return out
+}
+
+// size is how many pods a part has, 0 for none that is said.
+func (p *subGroupPolicy) size() int {
+	if p.SubGroupSize == nil {
+		return 0
+	}
+	return int(*p.SubGroupSize)
 }
 
 // selects says whether the pod is among those that the policy divides.
@@ -215,7 +222,7 @@ func (g *grouping) near(spec *groupSpec, out *dialect.Terms) {
 		}
 	}
 	for _, p := range spec.SubGroupPolicy {
-		if ptr.Deref(p.SubGroupSize, 0) > 0 && p.NetworkTopology != nil && p.NetworkTopology.Mode != soft && p.selects(g.Pod.Pod, g.Either(taskKey)) {
+		if p.size() > 0 && p.NetworkTopology != nil && p.NetworkTopology.Mode != soft && p.selects(g.Pod.Pod, g.Either(taskKey)) {
 			if tier := g.tier(p.NetworkTopology, out); tier != "" {
 				out.Keys[v1alpha1.KeySegment] = strconv.Itoa(int(*p.SubGroupSize)) + "@" + tier
 			}
