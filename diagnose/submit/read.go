@@ -210,7 +210,7 @@ func notPlanned(o facts.Object) string {
 			return fmt.Sprintf("%s%s has no pods here: it names no runtime", facts.RefTo(o), asks)
 		}
 		return fmt.Sprintf("%s%s has no pods here: %s %s is not there", facts.RefTo(o), asks, of, name)
-	case made(kind):
+	case made(kind) || kind.Group == "ray.io":
 		return fmt.Sprintf("%s%s has no pods here: no pod template of it is in the manifests", facts.RefTo(o), asks)
 	case facts.KindOf(kind.Group, kind.Kind) != nil || slices.ContainsFunc(all.Dialects(), func(d dialect.Dialect) bool { return hasKind(d.Kinds(), kind) }):
 		return ""

@@ -169,10 +169,13 @@ func TestWhatHasNoTemplateIsSaid(t *testing.T) {
 {apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {a: b}}
 ---
 {apiVersion: example.com/v1, kind: Widget, metadata: {name: w}, spec: {limits: {cpu: 1}}}
+---
+{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: r}, spec: {rayClusterSpec: {headGroupSpec: {template: {spec: {serviceAccountName: a}}}}}}
 `))
 	want := []string{
 		"trainjob/ft, which asks for nvidia.com/gpu, has no pods here: it names no runtime",
 		"widget/w was not planned: which pods kind Widget of example.com has is not known",
+		"rayjob/r has no pods here: no pod template of it is in the manifests",
 	}
 	var got []string
 	for _, f := range r.Findings {
