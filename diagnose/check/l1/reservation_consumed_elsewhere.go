@@ -34,5 +34,8 @@ func reservationConsumedElsewhere(c *check.Case) []check.Finding {
 			})
 		}
 	}
+	if len(out) == 0 {
+		return supply.Told(c, supply.CloudReserved)
+	}
 	return out
 }

@@ -50,6 +50,9 @@ func reservationEnded(c *check.Case) []check.Finding {
 		}
 		out = append(out, f)
 	}
+	if len(out) == 0 {
+		return supply.Told(c, supply.CloudReservedOver)
+	}
 	return out
 }
 

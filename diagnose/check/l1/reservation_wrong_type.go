@@ -1,6 +1,11 @@
 package l1
 
-import "github.com/berth-dev/berth/diagnose/check"
+import (
+	"slices"
+
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/internal/supply"
+)
 
 var reservationWrongTypeCheck = check.Check{
 	Cause: "reservation-wrong-type", Layer: check.L1, Owner: check.Capacity, Stage: check.Place, Rank: 53,
@@ -8,5 +13,7 @@ var reservationWrongTypeCheck = check.Check{
 	Meaning: "The pool draws on a reservation of another machine type than its own, so that no machine of the reservation can become its node.",
 	Remedy:  "Have a pool of the reserved type draw on the reservation, or reserve machines of the pool's type.",
 	Not:     "Buy more capacity.",
-	Find:    func(c *check.Case) []check.Finding { return reserved(c, "reservation-wrong-type") },
+	Find: func(c *check.Case) []check.Finding {
+		return slices.Concat(reserved(c, "reservation-wrong-type"), supply.Told(c, supply.CloudReservedType))
+	},
 }

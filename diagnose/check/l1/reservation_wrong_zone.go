@@ -58,5 +58,8 @@ func reservationWrongZone(c *check.Case) []check.Finding {
 		f.Edits = append(f.Edits, supply.KarpenterOnDemand(c, p.AutoscalerSource)...)
 		out = append(out, f)
 	}
+	if len(out) == 0 {
+		return supply.Told(c, supply.CloudReservedZone)
+	}
 	return out
 }

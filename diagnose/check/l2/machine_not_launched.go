@@ -31,14 +31,10 @@ func machineNotLaunched(c *check.Case) []check.Finding {
 		out = append(out, supply.AutoscalerHeard(c, check.Finding{Message: "the cluster autoscaler has tried to make a node for the pod, failed, and waits before it tries again: " + backsOffWords, Evidence: supply.AutoscalerEvidence(w, c)})...)
 	}
 	for _, r := range supply.ReportedByMakers(c) {
-		if r.Fault == supply.CloudNoCapacity || r.Fault == supply.CloudNoQuota {
-			continue // cloud-stockout, cloud-quota
+		if r.Supply() {
+			continue // a cause of L1
 		}
-		f := check.Finding{Fit: true, Probe: supply.AutoscalerProbe(c, supply.Makes(c)), Message: "whoever makes nodes for the pod has a fault: " + r.Text, Evidence: []facts.Evidence{r.Evidence}}
-		if r.Fault == supply.CloudReserved {
-			f.Layer, f.Owner = check.L1, check.Capacity
-		}
-		out = append(out, f)
+		out = append(out, check.Finding{Fit: true, Probe: supply.AutoscalerProbe(c, supply.Makes(c)), Message: "whoever makes nodes for the pod has a fault: " + r.Text, Evidence: []facts.Evidence{r.Evidence}})
 	}
 	if down, evidence := supply.MakerDown(c); down != "" && supply.MayGrow(c) {
 		out = append(out, check.Finding{Fit: true, Probe: supply.AutoscalerProbe(c, supply.Makes(c)), Message: down, Evidence: evidence})

@@ -9,19 +9,22 @@ import (
 type cloudFault string
 
 const (
-	CloudNoCapacity cloudFault = "stockout" // it has none
-	CloudNoQuota    cloudFault = "quota"    // the account may not have more
-	CloudReserved   cloudFault = "reserved" // the reservation is used up
-	CloudNoMachine  cloudFault = "machine"  // it did, and no node came of it in time
-	CloudRefused    cloudFault = "refused"  // it did not, for a reason that none of these words tells
-	cloudOther      cloudFault = ""
+	CloudNoCapacity    cloudFault = "stockout"          // it has none
+	CloudNoQuota       cloudFault = "quota"             // the account may not have more
+	CloudReserved      cloudFault = "reserved"          // the reservation is used up
+	CloudReservedOver  cloudFault = "reservation-over"  // it has ended, or is not there
+	CloudReservedEarly cloudFault = "reservation-early" // it has not begun
+	CloudReservedZone  cloudFault = "reservation-zone"  // it is in another zone
+	CloudReservedType  cloudFault = "reservation-type"  // it is of other machines
+	CloudNoMachine     cloudFault = "machine"           // it did, and no node came of it in time
+	CloudRefused       cloudFault = "refused"           // it did not, for a reason that none of these words tells
+	cloudOther         cloudFault = ""
 )
 
 // The codes and words of clouds. Codes decide: the rest of such messages is nearly the same.
 var (
 	cloudQuotaCodes    = regexp.MustCompile(`(?i)v?cpu-?LimitExceeded|InstanceLimitExceeded|MaxSpotInstanceCountExceeded|SpotQuotaExceeded|FleetQuotaExceeded|MaxFleetCountExceeded|QUOTA_?EXCEEDED|exceeding approved .*quota|quota (was |has been )?exceeded|exceeded quota|quotas? .*exceeded`)
 	cloudStockoutCodes = regexp.MustCompile(`(?i)InsufficientInstanceCapacity|UnfulfillableCapacity|InsufficientReservedInstanceCapacity|[A-Z_]*RESOURCE_POOL_EXHAUSTED[A-Z_]*|stockout|INSUFFICIENT_CAPACITY|\w*AllocationFailed|OverconstrainedAllocationRequest|OverconstrainedZonalAllocationRequest|SkuNotAvailable|out of resources|out of capacity`)
-	cloudReservedCodes = regexp.MustCompile(`ReservationCapacityExceeded`)
 	cloudNone          = regexp.MustCompile(`(?i)insufficient[ _]?capacity\w*`) // said with every code, so it counts without one
 	cloudWait          = regexp.MustCompile(`(?i)^timeout$|timed out`)
 )
@@ -34,22 +37,22 @@ var (
 	cloudElse       = regexp.MustCompile(`(?i)\baddress(es)?\b|addressesin|\bip[ _](space|range)|\bsubnet|request ?limit|rate ?limit|throttl|not authorized|permission|forbidden|credential`)
 )
 
-// cloudFaultOf reads a code or a message, and returns the words that decided. Of several, the one that is first.
+// cloudFaultOf reads a code or a message, and returns the words that decided. Of several clauses, the first one that has any: what one says of a
+// reservation explains the code that it has.
 func cloudFaultOf(text string) (fault cloudFault, code string) {
-	at := len(text) + 1
-	for _, kind := range []struct {
-		fault cloudFault
-		words *regexp.Regexp
-	}{{CloudReserved, cloudReservedCodes}, {CloudNoQuota, cloudQuotaCodes}, {CloudNoCapacity, cloudStockoutCodes}, {CloudNoMachine, cloudWait}} {
-		if m := kind.words.FindStringIndex(text); m != nil && m[0] < at {
-			fault, code, at = kind.fault, text[m[0]:m[1]], m[0]
+	for clause := range clauses(text) {
+		if fault, code := reservationFaultOf(clause); fault != cloudOther {
+			return fault, code
+		}
+		if fault, code := cloudCodeIn(clause); fault != cloudOther {
+			return fault, code
 		}
 	}
-	if m := cloudNone.FindString(text); fault == cloudOther && m != "" {
+	if m := cloudNone.FindString(text); m != "" {
 		return CloudNoCapacity, m
 	}
-	if fault != cloudOther || cloudElse.MatchString(text) {
-		return fault, code
+	if cloudElse.MatchString(text) {
+		return cloudOther, ""
 	}
 	if m := cloudMeansQuota.FindString(text); m != "" {
 		return CloudNoQuota, m
@@ -58,6 +61,20 @@ func cloudFaultOf(text string) (fault cloudFault, code string) {
 		return CloudNoCapacity, m
 	}
 	return cloudOther, ""
+}
+
+// cloudCodeIn is the first code in the text.
+func cloudCodeIn(text string) (fault cloudFault, code string) {
+	at := len(text) + 1
+	for _, kind := range []struct {
+		fault cloudFault
+		words *regexp.Regexp
+	}{{CloudNoQuota, cloudQuotaCodes}, {CloudNoCapacity, cloudStockoutCodes}, {CloudNoMachine, cloudWait}} {
+		if m := kind.words.FindStringIndex(text); m != nil && m[0] < at {
+			fault, code, at = kind.fault, text[m[0]:m[1]], m[0]
+		}
+	}
+	return fault, code
 }
 
 // CloudText is the text up to so many letters.

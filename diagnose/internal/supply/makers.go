@@ -38,6 +38,11 @@ type Reported struct {
 	Evidence facts.Evidence
 }
 
+// Supply says whether the fault is of stock, quota or a reservation.
+func (r *Reported) Supply() bool {
+	return r.Fault != cloudOther && r.Fault != CloudNoMachine && r.Fault != CloudRefused
+}
+
 // ReportedByMakers are faults that objects of those who make nodes report, of kinds that no other check reads, as far as the
 // objects have to do with nodes for the pod: they name its device, a machine with GPUs, a label that it asks for, or the pool of
 // a node that it could use.

@@ -280,7 +280,7 @@ func AutoscalerFailure(c *check.Case, g *clusterautoscaler.Group) (AutoscalerFau
 		return AutoscalerFault{}, false
 	}
 	status := facts.Evidence{Object: "configmap/kube-system/" + clusterautoscaler.StatusName, Field: fmt.Sprintf("nodeGroups[name=%q].scaleUp.backoffInfo.errorCode", g.Name), Value: g.ErrorCode}
-	for _, text := range []string{g.ErrorCode, g.ErrorMessage} {
+	for _, text := range byReservationFirst(g.ErrorCode, g.ErrorMessage) {
 		if fault, code := cloudFaultOf(text); fault != cloudOther {
 			return AutoscalerFault{fault, code, cmp.Or(g.ErrorMessage, g.ErrorCode), []facts.Evidence{status}}, true
 		}
@@ -299,6 +299,16 @@ func AutoscalerFailure(c *check.Case, g *clusterautoscaler.Group) (AutoscalerFau
 	}
 	text := cmp.Or(g.ErrorMessage, g.ErrorCode, "its last growth failed, and its status does not say why")
 	return AutoscalerFault{CloudRefused, cmp.Or(g.ErrorCode, "Backoff"), text, []facts.Evidence{status}}, true
+}
+
+// byReservationFirst are the code and the message, and first the message where it says of a reservation what the code does not.
+func byReservationFirst(code, message string) []string {
+	for clause := range clauses(message) {
+		if fault, _ := reservationFaultOf(clause); fault != cloudOther {
+			return []string{clause}
+		}
+	}
+	return []string{code, message}
 }
 
 // AutoscalerFindings are about sources that failed in the way, worded by say.

@@ -64,6 +64,17 @@ func CauseOfRefusal(text string) string {
 		return "cloud-stockout"
 	case CloudReserved:
 		return "reservation-consumed-elsewhere"
+	case CloudReservedOver:
+		return "reservation-ended"
+	case CloudReservedEarly:
+		return "reservation-not-started"
+	case CloudReservedZone:
+		return "reservation-wrong-zone"
+	case CloudReservedType:
+		return "reservation-wrong-type"
 	}
 	return "machine-not-launched"
 }
+
+// OfSupply says whether the cause is that machines are not to be had, and not that one could not be made.
+func OfSupply(cause string) bool { return cause != "" && cause != "machine-not-launched" }

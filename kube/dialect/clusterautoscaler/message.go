@@ -47,12 +47,15 @@ func ParseMessage(message string) (Message, bool) {
 	if strings.HasPrefix(message, "pod didn't trigger scale-up") {
 		return w, true
 	}
-	if _, text, ok = strings.Cut(message, "failed: "); ok && strings.Contains(strings.ToLower(message), "scale up") {
-		w.Failures = text
+	if m := failureForm.FindStringSubmatch(message); m != nil {
+		w.Failures = m[1] + m[2]
 		return w, true
 	}
 	return Message{}, false
 }
+
+// failureForm is how autoscalers say that a group did not grow: "Node scale up in zones a failed: ...", "scale-up of group g failed with: ...".
+var failureForm = regexp.MustCompile(`(?is)\bscal\w*[ -]?up\b.*?\bfail\w*.*?: (.+)|\bfail\w* to (?:scale[ -]?up|increase|grow)\b.*?: (.+)`)
 
 // Refused is how many groups the autoscaler left as they are with a reason that has one of the phrases.
 func (w *Message) Refused(phrases ...string) int {
