@@ -36,8 +36,8 @@ func newCmdDoctor(s Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor [ITEM...]",
 		Short: "Check whether a cluster is fit for GPU work",
-		Long: `Go through a checklist: nodes, drivers, device plugins, capacity, labels, fabric, errors of GPUs, taints,
-priorities, quotas, queues, autoscalers, and how the GPUs are used. Each finding names the objects and fields
+		Long: `Go through a checklist: nodes, drivers, device plugins, operators, capacity, labels, fabric, errors of GPUs,
+taints, priorities, quotas, queues, autoscalers, and how the GPUs are used. Each finding names the objects and fields
 that show it, who owns it, and the fix or the next step. docs/doctor.md explains every item.
 
 Works on any cluster, whoever schedules its pods, reads with your own rights and changes nothing. What you may

@@ -12,6 +12,7 @@ import (
 // cli/testdata/doctor.json is its golden file. Fields are added, never renamed.
 //
 //	2026-11-16  v1alpha1: the first version
+//	2026-11-19  v1alpha1: item operators
 const (
 	APIVersion = "berth.dev/v1alpha1"
 	Kind       = "Checkup"

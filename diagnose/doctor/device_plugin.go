@@ -115,10 +115,6 @@ func (c *Cluster) driverLack(g *gpustack.Node, offers facts.Evidence) lack {
 	return lack{Fail, "no driver or container toolkit is installed", "install the driver, or let its DaemonSet onto the node", offers, false}
 }
 
-func podEvidence(p *corev1.Pod) facts.Evidence {
-	return facts.Evidence{Object: facts.RefTo(p).In(), Field: "status", Value: gpustack.Trouble(p)}
-}
-
 // pluginLack says why no device plugin works on the node, which offers nothing.
 func (c *Cluster) pluginLack(n *gpuNode, what gpustack.Role, unready *corev1.Pod, sets []*appsv1.DaemonSet, offers facts.Evidence) lack {
 	if unready != nil {

@@ -1,6 +1,7 @@
 package doctor_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -8,7 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -264,7 +266,7 @@ var breakages = []breakage{
 		return "berthqueue/research-a"
 	}, doctor.Fail},
 	{"a queue of a model that nobody has", func(_ *rapid.T, w *world) string {
-		w.Foreign["NodePool.karpenter.sh"] = nil
+		w.Foreign["NodePool.karpenter.sh"], w.ConfigMaps = nil, nil
 		queueIn(w, "prod").Object["spec"] = map[string]any{"resources": []any{map[string]any{"name": w.pools[0].resource, "gpuModel": "H300", "quota": "8"}}}
 		return "berthqueue/prod"
 	}, doctor.Fail},
@@ -309,6 +311,40 @@ var breakages = []breakage{
 		w.Jobs = slices.DeleteFunc(slices.Clone(w.Jobs), func(o *batchv1.Job) bool { return o == j })
 		return "pod/team-a/" + j.Name + "-0"
 	}, doctor.Warn},
+	{"an operator that is not ready", reporting("nvidia.com/v1", "ClusterPolicy", says("Ready", "False", "OperandNotReady", "states not ready: [state-driver]")), doctor.Warn},
+	{"an operator that says it in a word", reporting("mellanox.com/v1alpha1", "NicClusterPolicy", map[string]any{"state": "notReady", "appliedStates": []any{map[string]any{"name": "state-OFED", "state": "notReady"}}}), doctor.Warn},
+	{"an operator nobody knows", reporting("gpus.example.com/v1", "GPUFleet", says("Degraded", "True", "ImageMissing", "driver image not found")), doctor.Warn},
+	{"a node class that is not ready", reporting("karpenter.k8s.aws/v1", "EC2NodeClass", says("SubnetsReady", "False", "SubnetsNotFound", "no subnet matches")), doctor.Warn},
+	{"an autoscaler that warns of its object", func(t *rapid.T, w *world) string {
+		object := reporting("karpenter.k8s.aws/v1", "EC2NodeClass", map[string]any{})(t, w)
+		warned(w, "EC2NodeClass", "", "broken", "FailedResolvingAMIs", "no AMI matches")
+		return object
+	}, doctor.Warn},
+	{"a machine that a cloud refused", func(t *rapid.T, w *world) string {
+		warned(w, "NodeClaim", "", "gpu-x7k2p", "InsufficientCapacityError", "NodeClaim gpu-x7k2p event: InsufficientInstanceCapacity: none left")
+		return "nodeclaim/gpu-x7k2p"
+	}, doctor.Warn},
+	{"a DaemonSet that may make no pods", func(t *rapid.T, w *world) string {
+		if len(w.DaemonSets) == 0 {
+			return ""
+		}
+		d := w.DaemonSets[0]
+		d.Status.DesiredNumberScheduled = 3
+		warned(w, "DaemonSet", d.Namespace, d.Name, "FailedCreate", "pods are forbidden: violates PodSecurity")
+		return "daemonset/" + d.Namespace + "/" + d.Name
+	}, doctor.Warn},
+	{"an operator without pods", func(t *rapid.T, w *world) string {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "anywhere", Name: rapid.SampledFrom([]string{"gpu-operator", "my-karpenter", "nfd-master", "network-operator"}).Draw(t, "operator")}}
+		if rapid.Bool().Draw(t, "scaled to 0") {
+			d.Spec.Replicas = new(int32)
+		}
+		w.Deployments = append(w.Deployments, d)
+		return "deployment/anywhere/" + d.Name
+	}, doctor.Warn},
+	{"an autoscaler that has fallen silent", func(t *rapid.T, w *world) string {
+		w.ConfigMaps = []*corev1.ConfigMap{{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "cluster-autoscaler-status"}, Data: map[string]string{"status": "time: 2026-11-16 11:30:00.5 +0000 UTC\nautoscalerStatus: Running\n"}}}
+		return "configmap/kube-system/cluster-autoscaler-status"
+	}, doctor.Warn},
 	{"a pod that does not end", func(t *rapid.T, w *world) string {
 		for _, p := range w.Pods {
 			if p.Namespace == "team-a" {
@@ -318,6 +354,29 @@ var breakages = []breakage{
 		}
 		return ""
 	}, doctor.Warn},
+}
+
+// reporting has an object of the operators' kinds report a fault.
+func reporting(apiVersion, kind string, status map[string]any) func(*rapid.T, *world) string {
+	return func(t *rapid.T, w *world) string {
+		u := object(apiVersion, kind, "", "broken", nil)
+		u.Object["status"] = status
+		key := kind + "." + u.GroupVersionKind().Group
+		w.Foreign[key] = append(w.Foreign[key], u)
+		return strings.ToLower(kind) + "/broken"
+	}
+}
+
+func says(kind, status, reason, message string) map[string]any {
+	return map[string]any{"conditions": []any{map[string]any{"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": now.Add(-time.Hour).Format(time.RFC3339)}}}
+}
+
+// warned is an event that warns of the object.
+func warned(w *world, kind, namespace, name, reason, message string) {
+	w.Events = append(w.Events, &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: cmp.Or(namespace, "default"), Name: name + "." + reason}, Type: corev1.EventTypeWarning, Reason: reason, Message: message,
+		InvolvedObject: corev1.ObjectReference{Kind: kind, Namespace: namespace, Name: name}, LastTimestamp: metav1.NewTime(now.Add(-time.Minute)),
+	})
 }
 
 func queueIn(w *world, name string) *unstructured.Unstructured {
@@ -414,7 +473,7 @@ func TestTheOrderOfObjectsDoesNotMatter(t *testing.T) {
 		w.Foreign["BerthQueue.berth.dev"] = rapid.Permutation(w.Foreign["BerthQueue.berth.dev"]).Draw(t, "queues")
 		w.PriorityClasses = rapid.Permutation(w.PriorityClasses).Draw(t, "classes")
 		w.samples = rapid.Permutation(w.samples).Draw(t, "samples")
-		if diff := cmp.Diff(before, asJSON(t, w.checkup())); diff != "" {
+		if diff := gocmp.Diff(before, asJSON(t, w.checkup())); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -478,7 +537,7 @@ func TestWhatIsNotSeenIsUnknown(t *testing.T) {
 		w.Nodes, w.Unseen = nil, []facts.Unseen{{Resource: "nodes", Reason: "forbidden"}}
 		for _, item := range w.checkup().Items {
 			switch item.Item {
-			case "priorities", "autoscaler": // need no nodes
+			case "priorities", "autoscaler", "operators": // need no nodes
 			default:
 				if item.Severity != doctor.Unknown {
 					t.Errorf("%s: %s: %s", item.Item, item.Severity, item.Summary)

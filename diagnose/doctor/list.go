@@ -6,6 +6,7 @@ var Items = []*Item{
 	&nodesItem,
 	&driversItem,
 	&devicePluginItem,
+	&operatorsItem,
 	&capacityItem,
 	&labelsItem,
 	&mixedModelsItem,

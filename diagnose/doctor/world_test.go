@@ -3,6 +3,7 @@ package doctor_test
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -61,6 +62,7 @@ func drawWorld(t *rapid.T, vendors ...string) *world {
 	}
 	w.drawWork(t)
 	w.drawQueues(t)
+	w.drawOperators(t)
 	if rapid.Bool().Draw(t, "measured") {
 		w.measure(t)
 	}
@@ -200,6 +202,46 @@ func (w *world) drawWork(t *rapid.T) {
 			pod.Spec.NodeName, pod.Status.Phase = n.Name, corev1.PodRunning
 			w.Jobs, w.Pods = append(w.Jobs, job), append(w.Pods, pod)
 		}
+	}
+}
+
+// drawOperators puts operators there that are content, in the words of several.
+func (w *world) drawOperators(t *rapid.T) {
+	since := now.Add(-time.Hour).Format(time.RFC3339)
+	says := func(u *unstructured.Unstructured, state string, conditions ...string) *unstructured.Unstructured {
+		var list []any
+		for _, k := range conditions {
+			kind, value, _ := strings.Cut(k, "=")
+			list = append(list, map[string]any{"type": kind, "status": value, "reason": "AsExpected", "message": "", "lastTransitionTime": since})
+		}
+		u.Object["status"] = map[string]any{"conditions": list}
+		if state != "" {
+			u.Object["status"].(map[string]any)["state"] = state
+		}
+		return u
+	}
+	for _, u := range []*unstructured.Unstructured{
+		says(object("nvidia.com/v1", "ClusterPolicy", "", "cluster-policy", map[string]any{"driver": map[string]any{"enabled": false}}), "ready", "Ready=True", "Error=False"),
+		says(object("mellanox.com/v1alpha1", "NicClusterPolicy", "", "nic", nil), "ready"),
+		says(object("karpenter.k8s.aws/v1", "EC2NodeClass", "", "gpu", nil), "", "Ready=True", "AMIsReady=True", "SubnetsReady=True"),
+		says(object("nfd.openshift.io/v1", "NodeFeatureDiscovery", "gpu", "nfd", nil), "", "Available=True", "Progressing=False", "Degraded=False", "Upgradeable=True"),
+		says(object("machineconfiguration.openshift.io/v1", "MachineConfigPool", "", "gpu", nil), "", "Updated=True", "Updating=False", "Degraded=False", "NodeDegraded=False"),
+		says(object("cluster.x-k8s.io/v1beta2", "Machine", "default", "gpu", nil), "", "Ready=True", "Paused=False", "Deleting=False", "ScalingUp=False", "RollingOut=False", "Remediating=False"),
+		says(object("karpenter.sh/v1", "NodeClaim", "", "gpu-1", nil), "", "Launched=True", "Registered=True", "Initialized=True", "Consolidatable=True", "Drifted=True", "DisruptionReason=True"),
+	} {
+		if rapid.Bool().Draw(t, "has "+u.GetKind()) {
+			u.SetLabels(map[string]string{"karpenter.sh/nodepool": "gpu"})
+			key := u.GetKind() + "." + u.GroupVersionKind().Group
+			w.Foreign[key] = append(w.Foreign[key], u)
+		}
+	}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "gpu", Name: rapid.SampledFrom([]string{"gpu-operator", "karpenter", "node-feature-discovery-master", "web"}).Draw(t, "operator")}}
+	d.Status.AvailableReplicas = 1
+	w.Deployments = append(w.Deployments, d)
+	if rapid.Bool().Draw(t, "autoscaler") {
+		w.ConfigMaps = append(w.ConfigMaps, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "cluster-autoscaler-status"}, Data: map[string]string{
+			"status": "time: " + now.Format("2006-01-02 15:04:05.999999999 -0700 MST") + "\nautoscalerStatus: Running\nclusterWide: {health: {status: Healthy}}\nnodeGroups: []\n",
+		}})
 	}
 }
 

@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -102,14 +103,39 @@ func foreignConditions(u *unstructured.Unstructured) []Condition {
 			out = append(out, Condition{Type: kind, Status: value, Reason: text(m, "reason"), Message: text(m, "message"), Since: since, Field: "status." + list + "[" + kind + "]"})
 		}
 	}
+	out = slices.DeleteFunc(out, func(c Condition) bool { return atRest(c, out) })
 	for _, key := range sortedKeys(status) {
 		word := text(status, key)
 		waits := waitWord.MatchString(word) && text(status, "message") != "" // in a word, and says for what
 		if stateField.MatchString(key) && (badWord.MatchString(word) || waits) {
-			out = append(out, Condition{Type: key + " " + word, Status: string(metav1.ConditionTrue), Reason: text(status, "reason"), Message: text(status, "message"), Field: "status." + key})
+			out = append(out, Condition{Type: key + " " + word, Status: string(metav1.ConditionTrue), Reason: text(status, "reason"), Message: cmp.Or(text(status, "message"), badParts(status)), Field: "status." + key})
 		}
 	}
 	return append(out, outspoken(status)...)
+}
+
+// atRest says whether the condition only says that nothing is going on, of something that is well.
+func atRest(c Condition, all []Condition) bool {
+	return c.Type == "Progressing" && c.Status == string(metav1.ConditionFalse) && slices.ContainsFunc(all, func(o Condition) bool {
+		return (o.Type == "Available" || o.Type == "Ready") && o.Status == string(metav1.ConditionTrue)
+	})
+}
+
+// badParts are those parts of an object that are in a bad state, where it lists them by name: "state-OFED is notReady".
+func badParts(status map[string]any) string {
+	var out []string
+	for _, list := range sortedKeys(status) {
+		items, _ := status[list].([]any)
+		for _, item := range items {
+			m, _ := item.(map[string]any)
+			for _, key := range []string{"state", "status", "phase"} {
+				if name, word := text(m, "name"), text(m, key); name != "" && badWord.MatchString(word) {
+					out = append(out, strings.TrimSuffix(name+" is "+word+": "+text(m, "message"), ": "))
+				}
+			}
+		}
+	}
+	return strings.Join(out[:min(len(out), 4)], ", ")
 }
 
 // stateField is a field in which an object says in a word how it is: phase, state, jobDeploymentStatus.
@@ -117,7 +143,7 @@ var stateField = regexp.MustCompile(`(?i)(phase|state|status|health)$`)
 
 // errorField is how objects that have no conditions say what went wrong, and readyField that they are not there yet.
 var (
-	errorField = regexp.MustCompile(`^(error|lastError|errorMessage|failureMessage|failureReason|lastErrorMessage)$`)
+	errorField = regexp.MustCompile(`^(error|lastError|errorMessage|failureMessage|failureReason|lastErrorMessage|last[A-Z]\w*Error)$`)
 	readyField = regexp.MustCompile(`^(ready|readyToUse|isReady|available|healthy)$`)
 )
 
@@ -161,7 +187,7 @@ var badWord = regexp.MustCompile(`(?i)fail|error|degraded|pressure|unavailable|s
 var waitWord = regexp.MustCompile(`(?i)^(waiting|held|on-?hold|queued|deferred|delayed|throttled|standby|parked)$`)
 
 // neutral conditions say how far something has come, or what is going on: neither polarity is a fault.
-var neutral = regexp.MustCompile(`(?i)^(complete|completed|succeeded|success|finished|ended|done|reconciling|drifted|consolidatable|drained|idle|empty|issuing|resizing|filesystemresizepending|unused|requeued|preempted|successcriteriamet|restarting|deleting|disruptionallowed|podresizeinprogress|scalinglimited|ableto.*)$`)
+var neutral = regexp.MustCompile(`(?i)^(complete|completed|succeeded|success|finished|ended|done|reconciling|drifted|consolidatable|drained|idle|empty|issuing|resizing|updating|upgrading|remediating|scaling(up|down)|rollingout|disruptionreason|instanceterminating|volumesdetached|filesystemresizepending|unused|requeued|preempted|successcriteriamet|restarting|deleting|disruptionallowed|podresizeinprogress|scalinglimited|ableto.*)$`)
 
 // Bad says whether the condition reports a fault: False or Unknown of what should be, True of what should not.
 func (c Condition) Bad() bool {

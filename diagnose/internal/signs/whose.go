@@ -92,5 +92,11 @@ func placeOf(group, kind, reason, message string) place {
 	return at
 }
 
+// Whose is the layer that a report of an object of the group and kind belongs to, and who has to act on it; "" where neither tells.
+func Whose(group, kind, reason, message string) (check.Layer, check.Owner) {
+	at := placeOf(group, kind, reason, message)
+	return at.layer, at.owner
+}
+
 // spectators are kinds that follow work and hold nothing back: what they report is worth a look, and no cause.
 var spectators = regexp.MustCompile(`^(HorizontalPodAutoscaler|VerticalPodAutoscaler|VerticalPodAutoscalerCheckpoint|PodDisruptionBudget|ServiceMonitor|PodMonitor|PrometheusRule|NetworkPolicy|Service|Endpoints|EndpointSlice|Ingress|HTTPRoute|Gateway|VirtualService|DestinationRule|PolicyReport|ClusterPolicyReport|Application|ApplicationSet|Kustomization|HelmRelease|GitRepository|ControllerRevision|ScaledObject)$`)

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -112,3 +113,42 @@ func (g *Group) Mentions(word string) bool {
 
 // Full says whether the group may not grow.
 func (g *Group) Full() bool { return g.Max > 0 && g.Target >= g.Max }
+
+// Health is what the autoscaler says of itself.
+type Health struct {
+	State   string    // Running, Initializing; "" where it does not say
+	Cluster string    // Healthy, Unhealthy: it grows nothing while too many nodes are not ready
+	At      time.Time // when it said so: it does every few seconds; zero where that is not known
+}
+
+var (
+	oldHeader = regexp.MustCompile(`(?m)^Cluster-autoscaler status at (.+):\s*$`)
+	oldHealth = regexp.MustCompile(`(?m)^Cluster-wide:\s+Health:\s+(\w+)`)
+)
+
+// ParseHealth reads it of both formats.
+func ParseHealth(text string) Health {
+	var s struct {
+		Time  string `json:"time"`
+		State string `json:"autoscalerStatus"`
+		Wide  struct {
+			Health struct {
+				Status string `json:"status"`
+			} `json:"health"`
+		} `json:"clusterWide"`
+	}
+	_ = yaml.Unmarshal([]byte(text), &s)
+	if m := oldHeader.FindStringSubmatch(text); m != nil {
+		s.Time = m[1]
+	}
+	if m := oldHealth.FindStringSubmatch(text); m != nil {
+		s.Wide.Health.Status = m[1]
+	}
+	out := Health{State: s.State, Cluster: s.Wide.Health.Status}
+	for _, layout := range []string{"2006-01-02 15:04:05.999999999 -0700 MST", time.RFC3339Nano} {
+		if at, err := time.Parse(layout, s.Time); err == nil {
+			out.At = at
+		}
+	}
+	return out
+}
