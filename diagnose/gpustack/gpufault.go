@@ -90,7 +90,7 @@ func (s *Stack) pluginFault(f *facts.Facts, g *Node) Fault {
 	ready := g.Ready(RolePlugin)
 	capacity := g.Status.Capacity[WholeGPU]
 	switch {
-	case len(g.Pods[RolePlugin]) == 0 && len(s.Sets[RolePlugin]) == 0 && operatorUnwell(f):
+	case len(g.Pods[RolePlugin]) == 0 && (len(s.Sets[RolePlugin]) == 0 && operatorUnwell(f) || operatorDown(f) != nil && !operatorLabelled(g.Node)):
 		return FaultOperator
 	case len(ready) == 0:
 		return FaultPlugin
@@ -102,6 +102,11 @@ func (s *Stack) pluginFault(f *facts.Facts, g *Node) Fault {
 		return FaultKubelet
 	}
 	return FaultSilent
+}
+
+// operatorLabelled says whether the GPU Operator has said of the node what is to run there.
+func operatorLabelled(n *corev1.Node) bool {
+	return slices.ContainsFunc(SortedKeys(n.Labels), func(key string) bool { return strings.HasPrefix(key, LabelDeploy) })
 }
 
 func operatorUnwell(f *facts.Facts) bool {

@@ -377,7 +377,8 @@ func Policies(f *facts.Facts) []*unstructured.Unstructured {
 	return f.Foreign["ClusterPolicy.nvidia.com"]
 }
 
-// OperatorSays is what the GPU Operator says is wrong, "" where it is content or says nothing.
+// OperatorSays is what the GPU Operator says is wrong, by its conditions or, of releases without them, by its state, or that it does not run;
+// "" where it is content or says nothing.
 func OperatorSays(f *facts.Facts) (reason, message string, e facts.Evidence) {
 	for _, p := range Policies(f) {
 		for _, kind := range []string{"Error", "Ready"} {
@@ -387,8 +388,31 @@ func OperatorSays(f *facts.Facts) (reason, message string, e facts.Evidence) {
 			}
 			return s.Reason, s.Message, facts.Evidence{Object: facts.RefTo(p).In(), Field: "status.conditions[type=" + kind + "].reason", Value: s.Reason}
 		}
+		if state := dialect.Text(p.Object, "status", "state"); strings.EqualFold(state, "notReady") && dialect.ConditionOf(p, "Ready") == nil {
+			return state, "", facts.Evidence{Object: facts.RefTo(p).In(), Field: "status.state", Value: state}
+		}
 	}
-	return "", "", facts.Evidence{}
+	if d := operatorDown(f); d != nil {
+		reason = fmt.Sprintf("Deployment %s/%s has no pod that is available", d.Namespace, d.Name)
+		e = facts.Evidence{Object: facts.RefTo(d).In(), Field: "status.availableReplicas", Value: "0"}
+		if ptr.Deref(d.Spec.Replicas, 1) == 0 {
+			reason = fmt.Sprintf("Deployment %s/%s is scaled to 0", d.Namespace, d.Name)
+			e.Field = "spec.replicas"
+		}
+	}
+	return reason, "", e
+}
+
+// operatorDown is the GPU Operator's own Deployment where none of its pods is available: then nobody labels new nodes, or installs what they
+// lack. What runs already goes on.
+func operatorDown(f *facts.Facts) *appsv1.Deployment {
+	for _, d := range f.Deployments {
+		is := d.Labels["app"] == "gpu-operator" || d.Labels["app.kubernetes.io/component"] == "gpu-operator" || strings.HasPrefix(d.Name, "gpu-operator") && !strings.Contains(d.Name, "feature-discovery")
+		if is && d.Status.AvailableReplicas == 0 && f.At.Sub(d.CreationTimestamp.Time) > Settling {
+			return d
+		}
+	}
+	return nil
 }
 
 // driverByOperator says whether the driver is a DaemonSet's to install, and not part of machine images.
