@@ -19,6 +19,7 @@ import (
 	"github.com/berth-dev/berth/internal/spelling"
 	"github.com/berth-dev/berth/kube/dialect"
 	"github.com/berth-dev/berth/kube/dialect/kai"
+	"github.com/berth-dev/berth/kube/dialect/volcano"
 )
 
 // KaiGroup is the PodGroup of the pod, nil for none.
@@ -155,6 +156,9 @@ func KaiMissing(c *check.Case) []check.Finding {
 	}
 	name := kaiQueueName(c)
 	_, said := KaiReason(c, "QueueDoesNotExist")
+	if f, ok := belowNothing(c, kai.Queues, "KAI", name, "parentQueue"); ok {
+		return []check.Finding{f}
+	}
 	unseen := !c.Sees("queues.scheduling.run.ai", "")
 	if c.ForeignNamed(kai.Queues, "", name) != nil || unseen && !said || name == "" && !said {
 		return nil
@@ -167,6 +171,33 @@ func KaiMissing(c *check.Case) []check.Finding {
 		found.Evidence = []facts.Evidence{{Object: facts.RefTo(g).In(), Field: "spec.queue", Value: name}}
 	}
 	return []check.Finding{found}
+}
+
+// belowNothing finds that the queue, or one above it, is below a queue that nobody has made: then none of them gets anything.
+func belowNothing(c *check.Case, kind, system, name, field string) (check.Finding, bool) {
+	resource := map[string]string{kai.Queues: "queues.scheduling.run.ai", volcano.Queues: "queues.scheduling.volcano.sh"}[kind]
+	if !c.Sees(resource, "") {
+		return check.Finding{}, false
+	}
+	for range 8 {
+		u := c.ForeignNamed(kind, "", name)
+		if u == nil {
+			break
+		}
+		up := dialect.Text(u.Object, "spec", field)
+		if up == "" || up == "root" && system == "Volcano" {
+			break
+		}
+		if c.ForeignNamed(kind, "", up) == nil {
+			return check.Finding{
+				Owner: check.Scheduler, Message: fmt.Sprintf("%s queue %s is below queue %s, which does not exist", system, name, up),
+				Evidence: []facts.Evidence{{Object: facts.RefTo(u).In(), Field: "spec." + field, Value: up}},
+				Advice:   fmt.Sprintf("Make queue %s, or put queue %s below one that exists.", up, name),
+			}, true
+		}
+		name = up
+	}
+	return check.Finding{}, false
 }
 
 // kaiElsewhere names other queues: leaves of the tree, those with the most alike names first.

@@ -36,6 +36,9 @@ func volcanoQueue(c *check.Case) (name string, queue, group *unstructured.Unstru
 // VolcanoMissing finds that the Volcano queue does not exist.
 func VolcanoMissing(c *check.Case) []check.Finding {
 	name, queue, group := volcanoQueue(c)
+	if f, ok := belowNothing(c, volcano.Queues, "Volcano", name, "parent"); ok && group != nil && queue != nil {
+		return []check.Finding{f}
+	}
 	if group == nil || queue != nil || !c.Sees("queues.scheduling.volcano.sh", "") {
 		return nil
 	}
