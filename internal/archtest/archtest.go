@@ -106,7 +106,7 @@ var Rules = map[string]Rule{
 	}, Objects: true},
 	"diagnose/check/l4": {Ring: Pure, Imports: []string{
 		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/life", "diagnose/internal/place",
-		"diagnose/internal/wording",
+		"diagnose/internal/podspec", "diagnose/internal/wording",
 	}, Objects: true},
 	"diagnose/doctor": {Ring: Pure, Imports: []string{
 		"api/v1alpha1", "diagnose/check", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/podspec", "diagnose/internal/signs", "diagnose/internal/supply",

@@ -34,6 +34,8 @@ var (
 	ofRights       = regexp.MustCompile(`(?i)permission denied|errno 13\b`)
 	ofNoDevice     = regexp.MustCompile(`(?i)lib(cuda|nvidia-ml)\.so\S* ?:? cannot open|no (cuda|hip) gpus are available|found no nvidia driver|failed to infer device type|nvml shared library not found|no cuda-capable device|cuda_error_no_device|no neuron device|hsa_status_error_no_devices|no gpu (was |were )?(found|detected)`)
 
+	ofSharing = regexp.MustCompile(`(?i)mps client failed to connect|mps control daemon|cuda_error_mps_\w+|cudaerrormps\w+`)
+
 	pathIn = regexp.MustCompile(`(?:^|[\s'"=:(])(/[^\s'":,;)]+)`)
 )
 
@@ -43,7 +45,7 @@ func blames(c *check.Case, k *life.Container, log, who, times string) (check.Fin
 		words *regexp.Regexp
 		find  func(*check.Case, *life.Container, string) (what string, f check.Finding)
 	}{
-		{ofSharedMemory, sharesMemory}, {ofLostProcess, losesProcess}, {ofNoDevice, findsNoDevice},
+		{ofSharedMemory, sharesMemory}, {ofLostProcess, losesProcess}, {ofNoDevice, findsNoDevice}, {ofSharing, sharesInVain},
 		{ofFullDisk, fillsDisk}, {ofStorage, losesStorage}, {ofReadOnly, writesInVain}, {ofRights, mayNot},
 	} {
 		line := lineWith(ending(log), row.words)
@@ -165,6 +167,12 @@ func losesProcess(c *check.Case, k *life.Container, _ string) (string, check.Fin
 	}
 	return fmt.Sprintf("lost a process, which was killed, as the kernel does where its memory limit of %s is reached", &limit),
 		check.Finding{Edits: []edit.Edit{moreMemory(c, k, limit)}, Advice: "Raise the memory limit, or have the program use less: fewer data loader workers, smaller batches."}
+}
+
+// sharesInVain is about a GPU that several containers share through a daemon of the node, which the program does not reach.
+func sharesInVain(c *check.Case, _ *life.Container, _ string) (string, check.Finding) {
+	return fmt.Sprintf("does not reach the MPS control daemon of node %s, through which GPUs are shared there", c.Pod.Spec.NodeName),
+		check.Finding{Layer: check.L2, Owner: check.Platform, Advice: "Look at the pod of the MPS control daemon on that node, and at the folder of its pipes that the device plugin mounts."}
 }
 
 // shmPath is where programs share memory. Without a volume there, runtimes give a container 64 MiB.

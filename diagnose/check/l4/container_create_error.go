@@ -57,9 +57,6 @@ func noSandbox(c *check.Case) []check.Finding {
 	}}
 }
 
-// saysNotFound is how the API server says that there is no object of a name.
-var saysNotFound = regexp.MustCompile(`([a-z0-9-]+(?:\.[a-z0-9.-]+)) "([^"]{1,253})" not found`)
-
 // namedInVain is the object that the message says does not exist, where an annotation of the pod names it, as those for network plugins
 // do: the pod's author, and not the node, has to act.
 func namedInVain(p *corev1.Pod, message string) (key, object string, ok bool) {

@@ -37,6 +37,21 @@ func stalled(log string) (stall, bool) {
 	return stall{}, false
 }
 
+// lostGPUs is the line with which a running program says that its GPUs are gone; "" where it has got on since.
+func lostGPUs(log string) string {
+	lines := strings.Split(log, "\n")
+	for i := len(lines) - 1; i >= 0; i-- {
+		line := strings.TrimSpace(lines[i])
+		switch {
+		case goneWords.MatchString(line):
+			return line
+		case progress.MatchString(line):
+			return ""
+		}
+	}
+	return ""
+}
+
 // outOfGPUMemory finds the line of a log with which a program ran out of GPU memory; "" where none says so.
 func outOfGPUMemory(log string) string {
 	for line := range strings.SplitSeq(log, "\n") {
@@ -49,6 +64,7 @@ func outOfGPUMemory(log string) string {
 
 var (
 	hardwareWords = regexp.MustCompile(`(?i)uncorrectable ecc|ecc error|fallen off the bus|gpu is lost|\bxid\b|nvlink error|cudaerroreccuncorrectable|cudaerrornvlinkuncorrectable|nvml.*unknown error|failed to initialize nvml|couldn't communicate with the nvidia driver|error 802|system not yet initialized|driver/library version mismatch`)
+	goneWords     = regexp.MustCompile(`(?i)failed to initialize nvml|nvml.*unknown error|fallen off the bus|gpu is lost|no cuda-capable device|driver/library version mismatch|uncorrectable ecc error (was )?encountered|couldn't communicate with the nvidia driver|cuda_error_(no_device|system_not_ready|ecc_uncorrectable)|cudaerror(nodevice|systemnotready|eccuncorrectable)|hsa_status_error_no_devices|gpu device[^.]* (not found|disappeared)`)
 	oldDriver     = regexp.MustCompile(`(?i)nvidia driver on your system is too old|cuda driver version is insufficient for cuda runtime version|cudaerrorinsufficientdriver|unsupported toolchain|forward compatibility was attempted on non supported hw`)
 )
 

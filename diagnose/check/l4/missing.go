@@ -36,6 +36,30 @@ var (
 	missingItem   = regexp.MustCompile(`volume "([a-z0-9.-]+)" : .*references non-existent (?:config|secret|configmap) key: (\S+)`)
 )
 
+// saysNotFound is how the API server says that there is no object of a name.
+var saysNotFound = regexp.MustCompile(`([A-Za-z0-9-]+(?:\.[a-z0-9.-]+)) "([^"]{1,253})" not found`)
+
+// namedByVolume is the object that the message says does not exist, where a volume of the pod names it to its driver, as those of secret
+// stores do: the pod's author, and not the storage, has to act.
+func namedByVolume(p *corev1.Pod, message string) (field, object string, ok bool) {
+	m := saysNotFound.FindStringSubmatch(message)
+	if m == nil {
+		return "", "", false
+	}
+	for i := range p.Spec.Volumes {
+		v := &p.Spec.Volumes[i]
+		if v.CSI == nil {
+			continue
+		}
+		for _, key := range slices.Sorted(maps.Keys(v.CSI.VolumeAttributes)) {
+			if v.CSI.VolumeAttributes[key] == m[2] {
+				return fmt.Sprintf("spec.volumes[%q].csi.volumeAttributes[%q]", v.Name, key), m[1] + " " + m[2], true
+			}
+		}
+	}
+	return "", "", false
+}
+
 // parseMissing reads the kubelet's words: of a container's variables, or of a volume of the pod.
 func parseMissing(p *corev1.Pod, text string) (missing, bool) {
 	if m := missingKey.FindStringSubmatch(text); m != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/life"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
@@ -29,8 +30,8 @@ func runningWithoutProgress(c *check.Case) []check.Finding {
 	if program, other := life.Lingering(c); other != nil {
 		return []check.Finding{lingers(c, program, other)}
 	}
-	if !crewRuns(c) {
-		return nil
+	if found := withoutGPUs(c); found != nil || !crewRuns(c) {
+		return found
 	}
 	for _, k := range life.ContainersOf(c.Pod) {
 		s, ok := stalled(life.Tail(c.Facts, c.Pod, k.Name))
@@ -44,6 +45,26 @@ func runningWithoutProgress(c *check.Case) []check.Finding {
 		return []check.Finding{{
 			Message:  fmt.Sprintf("all %d pods run, and %s: pod %s says %q", len(crew(c.Facts, c.Pod))+1, what, c.Pod.Name, wording.Shortened(s.line, 140)),
 			Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: "log of " + k.Name, Value: wording.Shortened(s.line, 300)}},
+		}}
+	}
+	return nil
+}
+
+// withoutGPUs is about a program that runs and says that its GPUs are gone: they were taken from its container, or the node has lost them.
+func withoutGPUs(c *check.Case) []check.Finding {
+	if device, _ := podspec.Device(c.Pod); device == "" && len(c.Pod.Spec.ResourceClaims) == 0 {
+		return nil
+	}
+	for _, k := range life.ContainersOf(c.Pod) {
+		line := lostGPUs(life.Tail(c.Facts, c.Pod, k.Name))
+		if line == "" || k.Status.State.Running == nil {
+			continue
+		}
+		return []check.Finding{{
+			Layer: check.L2, Owner: check.Platform,
+			Message:  fmt.Sprintf("%s of pod %s runs on node %s without its GPUs: it says %q", k.Noun(), c.Pod.Name, c.Pod.Spec.NodeName, wording.Shortened(line, 140)),
+			Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: "log of " + k.Name, Value: wording.Shortened(line, 300)}},
+			Advice:   fmt.Sprintf("Look at the GPUs of node %s; where they are well, make the pod anew. Containers lose their devices when systemd or the runtime reloads: with CDI, or with devices that the runtime knows, they keep them.", c.Pod.Spec.NodeName),
 		}}
 	}
 	return nil

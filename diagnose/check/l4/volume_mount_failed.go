@@ -40,6 +40,13 @@ func volumeMountFailed(c *check.Case) []check.Finding {
 	if f, ok := attachedElsewhere(c, e); ok {
 		return []check.Finding{f}
 	}
+	if field, object, ok := namedByVolume(c.Pod, e.Message); ok {
+		return []check.Finding{{
+			Owner: check.User, Message: fmt.Sprintf("node %s cannot mount a volume of pod %s: it names %s, which does not exist", c.Pod.Spec.NodeName, c.Pod.Name, object),
+			Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: field, Value: object}, life.Shown(e)},
+			Advice:   fmt.Sprintf("Create %s in namespace %s, or correct the name in the volume.", object, c.Pod.Namespace),
+		}}
+	}
 	f := check.Finding{
 		Message:  fmt.Sprintf("node %s cannot mount a volume of pod %s: %s", c.Pod.Spec.NodeName, c.Pod.Name, wording.Shortened(e.Message, 200)),
 		Evidence: []facts.Evidence{life.Shown(e)},

@@ -1,6 +1,7 @@
 package life
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -105,7 +106,7 @@ func LastTail(f *facts.Facts, p *corev1.Pod, k *Container) string {
 			return before
 		}
 	}
-	return Tail(f, p, k.Name)
+	return cmp.Or(Tail(f, p, k.Name), Tail(f, p, k.Name+"/previous"))
 }
 
 // Shown is an event as evidence.
