@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -8,13 +9,14 @@ import (
 )
 
 // foreignLacks is 1 for an object of another project's kind that has a pod template and has made nothing yet, neither
-// pods nor what makes them: how many it will make is its operator's to say, and one stands for them.
+// pods nor what makes them, or that says that the API server takes no more of its pods: how many it will make is its operator's to say, and
+// one stands for them.
 func (f *Facts) foreignLacks(o *unstructured.Unstructured) int {
 	made := slices.ContainsFunc(f.Children(o), func(child Object) bool { // what is about pods that others make is not made in their place
 		k := KindOfObject(child).Kind
 		return k != "Workload" && k != "PodGroup"
 	})
-	if _, yes := Suspended(o); yes || made || o.GetDeletionTimestamp() != nil || Over(o) {
+	if _, yes := Suspended(o); yes || made && len(Refusing(o)) == 0 || o.GetDeletionTimestamp() != nil || Over(o) {
 		return 0
 	}
 	if path, _ := foreignTemplate(o); path == "" {
@@ -26,6 +28,16 @@ func (f *Facts) foreignLacks(o *unstructured.Unstructured) int {
 	}
 	return 1
 }
+
+// Refusing are the conditions with which the object says that the API server takes none of its pods.
+func Refusing(o *unstructured.Unstructured) []Condition {
+	return slices.DeleteFunc(ConditionsOf(o), func(c Condition) bool {
+		return !c.Bad() || !refusedPods.MatchString(c.Message)
+	})
+}
+
+// refusedPods is how the API server refuses pods, as those who make them pass it on.
+var refusedPods = regexp.MustCompile(`(?i)\bpods? "[^"]*" is forbidden|denied the request|failed calling webhook|violates PodSecurity`)
 
 // Over says whether the object's status says that it has ended, or is held back.
 func Over(o *unstructured.Unstructured) bool {

@@ -397,7 +397,7 @@ func (f *Facts) MissingPods(o Object) int {
 	case *batchv1.Job:
 		want = wantedOf(o)
 	case *unstructured.Unstructured:
-		want = f.foreignLacks(o)
+		want = have + f.foreignLacks(o)
 	}
 	return max(0, want-have)
 }

@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/berth-dev/berth/diagnose/check"
@@ -184,6 +185,10 @@ func Failures(m facts.Object) []appsv1.ReplicaSetCondition {
 			if s.Type == appsv1.DeploymentReplicaFailure && s.Status == corev1.ConditionTrue {
 				out = append(out, appsv1.ReplicaSetCondition{Message: s.Message, LastTransitionTime: s.LastTransitionTime})
 			}
+		}
+	case *unstructured.Unstructured:
+		for _, s := range facts.Refusing(m) {
+			out = append(out, appsv1.ReplicaSetCondition{Message: s.Message, LastTransitionTime: metav1.NewTime(s.Since)})
 		}
 	}
 	return out
