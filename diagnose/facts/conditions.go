@@ -154,6 +154,11 @@ func outspoken(status map[string]any) []Condition {
 		said := text(status, key)
 		if m, ok := status[key].(map[string]any); ok {
 			said = text(m, "message")
+			for _, field := range []string{"state", "phase", "status", "result"} { // of a last operation
+				if words := cmp.Or(said, text(m, "description")); words != "" && badWord.MatchString(text(m, field)) && !errorField.MatchString(key) {
+					out = append(out, Condition{Type: key + " " + text(m, field), Status: string(metav1.ConditionTrue), Message: words, Field: "status." + key})
+				}
+			}
 		}
 		switch {
 		case errorField.MatchString(key) && said != "":

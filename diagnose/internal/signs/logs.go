@@ -13,7 +13,7 @@ import (
 
 // stuck is how a program's last line says that it does not get on. A line about what went well, or about an error that is
 // counted or was got over, does not match.
-var stuck = regexp.MustCompile(`(?i)\btimed out\b|\btimeout\b|\bstill waiting\b|\bwaiting (for|on)\b|\btraceback\b|\bfatal\b|\bpanic:|\bdeadlock|\bconnection refused\b|\bunreachable\b|(^|\s)[a-z.]*(error|exception):`)
+var stuck = regexp.MustCompile(`(?i)\btimed out\b|\btimeout\b|\bstill waiting\b|\bwaiting (for|on)\b|\btraceback\b|\bfatal\b|\bpanic:|\bdeadlock|\bconnection refused\b|\bunreachable\b|\bfailed to initiali[sz]e\b|\bunknown error\b|fallen off the bus|no cuda-capable device|(^|\s)[a-z.]*(error|exception):`)
 
 // logs are containers that run and whose last line says that they do not get on.
 func logs(c *check.Case) []Sign {

@@ -8,10 +8,12 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/kube/dialect"
@@ -20,10 +22,10 @@ import (
 )
 
 // makerGroups are the API groups of projects that make nodes. What their objects report is about machines.
-var makerGroups = regexp.MustCompile(`(^|\.)(karpenter\.sh|karpenter\.[a-z0-9.-]+|cluster\.x-k8s\.io|machine\.openshift\.io|metal3\.io|gardener\.cloud|eks\.amazonaws\.com|compute\.cnrm\.cloud\.google\.com|container\.cnrm\.cloud\.google\.com|hypershift\.openshift\.io)$`)
+var makerGroups = regexp.MustCompile(`(^|\.)(karpenter\.sh|karpenter\.[a-z0-9.-]+|cluster\.x-k8s\.io|machine\.openshift\.io|metal3\.io|gardener\.cloud|machine\.sapcloud\.io|tinkerbell\.org|sidero\.dev|rke-machine(-config)?\.cattle\.io|cloud\.google\.com|eks\.amazonaws\.com|compute\.cnrm\.cloud\.google\.com|container\.cnrm\.cloud\.google\.com|hypershift\.openshift\.io)$`)
 
 // makerKinds are names that others give to what makes nodes, or to a machine before it is one.
-var makerKinds = regexp.MustCompile(`^(Node(Pool|Group|Set|Claim)|Machine(Pool|Set|Deployment|Group)?|Instance(Pool|Group)?|(Worker|Agent|GPU|Gpu)Pool)$`)
+var makerKinds = regexp.MustCompile(`^(Node(Pool|Group|Set|Claim)|Machine(Pool|Set|Deployment|Group)?|Instance(Pool|Group)?|(Worker|Agent|GPU|Gpu|Server)Pool|ComputeClass|BareMetalHost)$`)
 
 // makes says whether the object is of somebody who makes nodes. Machines and Pools of Berth have checks of their own.
 func makes(u *unstructured.Unstructured) bool {
@@ -48,10 +50,11 @@ func (r *Reported) Supply() bool {
 // a node that it could use.
 func ReportedByMakers(c *check.Case) []Reported {
 	words := namesOf(c)
+	device, _ := podspec.Device(c.Pod)
 	var out []Reported
 	for _, kind := range sortedKinds(c.Facts) {
 		for _, u := range c.Foreign[kind] {
-			if !makes(u) || u.GetDeletionTimestamp() != nil || !concerns(u, words) {
+			if !makes(u) || u.GetDeletionTimestamp() != nil || !concerns(u, words, device != "") {
 				continue
 			}
 			if k, ok := faultOf(u); ok {
@@ -79,7 +82,7 @@ func faultOf(u *unstructured.Unstructured) (facts.Condition, bool) {
 		if fault, _ := cloudFaultOf(k.Reason + ": " + k.Message); fault != cloudOther {
 			return k, true
 		}
-		if first.Type == "" {
+		if first.Type == "" || first.Message == "" && k.Message != "" { // a word says less than a sentence
 			first = k
 		}
 	}
@@ -109,6 +112,8 @@ func namesOf(c *check.Case) map[string]bool {
 			if len(n.Removed) == 0 && len(n.ExcludedBy) == 0 {
 				out[n.Name] = true
 				out[n.Labels[karpenter.PoolLabel]] = true
+				_, pool := place.PoolOf(n.Node)
+				out[pool], out[n.Labels[corev1.LabelInstanceTypeStable]] = true, true
 			}
 		}
 	}
@@ -117,8 +122,11 @@ func namesOf(c *check.Case) map[string]bool {
 	return out
 }
 
+// gpuModel is in the names of machines with GPUs, and of the GPUs themselves: gd-8xh100ib-i128, NVIDIA-H100-80GB-HBM3, gpu.a100.8.
+var gpuModel = regexp.MustCompile(`(?i)(^|[^a-z0-9]|\dx)(g?h[12]00|h20|g?b[123]00|a100|a10g?|a30|a40|l4|l40s?|v100|mi[23]\d\d[a-z]?|gaudi\d?|dgx|hgx)([^0-9a-z]|ib|sxm|nvl|pcie|$)|(^|[^a-z])gpus?([^a-z]|$)`)
+
 // concerns says whether the object's own words have one of the words in them, or a machine with GPUs where the pod asks for one.
-func concerns(u *unstructured.Unstructured, words map[string]bool) bool {
+func concerns(u *unstructured.Unstructured, words map[string]bool, gpus bool) bool {
 	found := false
 	var look func(at any, depth int)
 	look = func(at any, depth int) {
@@ -127,7 +135,7 @@ func concerns(u *unstructured.Unstructured, words map[string]bool) bool {
 		}
 		switch at := at.(type) {
 		case string:
-			found = words[at] || karpenter.HasGPU(at)
+			found = words[at] || gpus && (karpenter.HasGPU(at) || gpuModel.MatchString(at))
 		case []any:
 			for _, v := range at {
 				look(v, depth+1)
