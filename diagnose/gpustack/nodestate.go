@@ -144,7 +144,36 @@ var maintenanceWords = regexp.MustCompile(`(?i)maintenance|(^|[^a-z])(maint|rebo
 
 // Maintained says whether the node is closed for work on it that somebody has planned: nothing says that it is unwell.
 func Maintained(n *corev1.Node) bool {
-	return len(ExcludingTaints(n, maintenanceWords.MatchString)) > 0 && Sickness(n) == nil && n.Annotations[SentinelEvent] == ""
+	key, _ := MaintainedBy(n)
+	return (key != "" || len(ExcludingTaints(n, maintenanceWords.MatchString)) > 0) && Sickness(n) == nil && n.Annotations[SentinelEvent] == ""
+}
+
+// What those who reboot, drain and upgrade nodes write on them while they are at it, and how they say that they are.
+var (
+	workOnNode  = regexp.MustCompile(`(?i)reboot|maint(enance|ain)|drain|upgrad|updat|machineconfig`)
+	workGoesOn  = regexp.MustCompile(`(?i)in-?progress|ongoing`)
+	workStands  = regexp.MustCompile(`(?i)(reboot|rebooting|maintenance|drain|draining|upgrading|updating)$`)
+	workNow     = regexp.MustCompile(`(?i)^(in-?progress|ongoing|working|draining|rebooting|upgrading|updating|started|active|drain-.+)$`)
+	workIsNone  = regexp.MustCompile(`(?i)^(|false|no|none|0|done|idle)$`)
+	workIsGoing = regexp.MustCompile(`(?i)^(true|yes|1)$`)
+)
+
+// MaintainedBy is the annotation or label with which somebody who works on a cordoned node says so; "" for none.
+func MaintainedBy(n *corev1.Node) (key, value string) {
+	if !n.Spec.Unschedulable {
+		return "", ""
+	}
+	for _, said := range []map[string]string{n.Annotations, n.Labels} {
+		for _, k := range SortedKeys(said) {
+			v := said[k]
+			switch {
+			case !workOnNode.MatchString(k) || workIsNone.MatchString(v) || k == LabelUpgrade:
+			case workGoesOn.MatchString(k), workNow.MatchString(v), workStands.MatchString(k) && workIsGoing.MatchString(v):
+				return k, v
+			}
+		}
+	}
+	return "", ""
 }
 
 // quarantined says whether a system that watches the node's health has closed it.
@@ -152,7 +181,8 @@ func quarantined(n *corev1.Node) bool {
 	if len(ExcludingTaints(n, QuarantineTaint)) > 0 || len(ExcludingTaints(n, AppliedTaint(n))) > 0 {
 		return true
 	}
-	return n.Spec.Unschedulable && (n.Annotations[SentinelCordon] != "" || n.Annotations[SentinelEvent] != "" || Sickness(n) != nil)
+	key, _ := MaintainedBy(n)
+	return n.Spec.Unschedulable && (key != "" || n.Annotations[SentinelCordon] != "" || n.Annotations[SentinelEvent] != "" || Sickness(n) != nil)
 }
 
 // Annotations of NVSentinel, which closes nodes whose GPUs it finds sick.

@@ -47,6 +47,9 @@ func quarantineWordsOf(n *corev1.Node) string {
 	if keys := append(gpustack.ExcludingTaints(n, gpustack.QuarantineTaint), gpustack.ExcludingTaints(n, gpustack.AppliedTaint(n))...); len(keys) > 0 {
 		return "taint " + keys[0]
 	}
+	if key, value := gpustack.MaintainedBy(n); key != "" && n.Annotations[gpustack.SentinelEvent] == "" {
+		return fmt.Sprintf("%s is %s there", key, wording.Shortened(value, 80))
+	}
 	return "annotation " + gpustack.SentinelEvent
 }
 
@@ -57,6 +60,9 @@ func quarantineShown(n *corev1.Node) []facts.Evidence {
 	}
 	if s := gpustack.Sickness(n); s != nil {
 		out = append(out, facts.Evidence{Field: "status.conditions[type=" + string(s.Type) + "]", Value: string(s.Status) + " " + s.Reason})
+	}
+	if key, value := gpustack.MaintainedBy(n); key != "" {
+		out = append(out, facts.Evidence{Field: fmt.Sprintf("metadata[%q]", key), Value: wording.Shortened(value, 80)})
 	}
 	for _, key := range []string{gpustack.SentinelEvent, gpustack.SentinelCordon} {
 		if v := n.Annotations[key]; v != "" {
