@@ -311,6 +311,24 @@ var breakages = []breakage{
 		w.Jobs = slices.DeleteFunc(slices.Clone(w.Jobs), func(o *batchv1.Job) bool { return o == j })
 		return "pod/team-a/" + j.Name + "-0"
 	}, doctor.Warn},
+	{"a quota with a slip in its key", func(t *rapid.T, w *world) string {
+		if !strings.HasSuffix(w.pools[0].resource, "/gpu") {
+			return "" // what is left of shorter names and of numbers may be another thing
+		}
+		key := "requests." + w.pools[0].resource + "s"
+		w.ResourceQuotas = append(w.ResourceQuotas, &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "team-b", Name: "slip"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourceName(key): resource.MustParse("8")}}})
+		return "resourcequota/team-b/slip"
+	}, doctor.Warn},
+	{"a plugin of volumes that crashes", func(t *rapid.T, w *world) string {
+		_, n := anyNode(t, w)
+		d := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "csi-node", UID: "csi-node"}}
+		d.Spec.Template.Spec.PriorityClassName = "system-node-critical"
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "csi-node-x", UID: "csi-node-x", CreationTimestamp: metav1.NewTime(now.Add(-time.Hour)), OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(d, appsv1.SchemeGroupVersion.WithKind("DaemonSet"))}}}
+		p.Spec.NodeName, p.Status.Phase = n.Name, corev1.PodRunning
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(now.Add(-50 * time.Minute))}}
+		w.DaemonSets, w.Pods = append(w.DaemonSets, d), append(w.Pods, p)
+		return "pod/kube-system/csi-node-x"
+	}, doctor.Warn},
 	{"an operator that is not ready", reporting("nvidia.com/v1", "ClusterPolicy", says("Ready", "False", "OperandNotReady", "states not ready: [state-driver]")), doctor.Warn},
 	{"an operator that says it in a word", reporting("mellanox.com/v1alpha1", "NicClusterPolicy", map[string]any{"state": "notReady", "appliedStates": []any{map[string]any{"name": "state-OFED", "state": "notReady"}}}), doctor.Warn},
 	{"an operator nobody knows", reporting("gpus.example.com/v1", "GPUFleet", says("Degraded", "True", "ImageMissing", "driver image not found")), doctor.Warn},

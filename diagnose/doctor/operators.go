@@ -126,7 +126,7 @@ func (c *Cluster) downOperators(sets []*appsv1.DaemonSet) (out []Finding) {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
 	for _, d := range all {
-		if d.Status.AvailableReplicas > 0 || !operatorWords.MatchString(d.Name) && !(home[d.Namespace] && controllerWords.MatchString(d.Name)) {
+		if d.Status.AvailableReplicas > 0 || !operatorWords.MatchString(d.Name) && !critical(&d.Spec.Template.Spec) && !(home[d.Namespace] && controllerWords.MatchString(d.Name)) {
 			continue
 		}
 		f := Finding{Severity: Warn, Objects: []string{facts.RefTo(d).In()}}

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
+	"github.com/berth-dev/berth/internal/spelling"
 	"github.com/berth-dev/berth/kube/convert"
 )
 
@@ -118,6 +119,13 @@ func (c *Cluster) overParent(queues []queue) (out []Finding) {
 func (c *Cluster) deadKeys() (out []Finding) {
 	for _, q := range sortedQuotas(c.ResourceQuotas) {
 		for _, name := range sortedNames(q.Spec.Hard) {
+			if near := c.meant(name); near != "" {
+				ref, hard := facts.RefTo(q).In(), q.Spec.Hard[corev1.ResourceName(name)]
+				out = append(out, Finding{
+					Severity: Warn, Message: fmt.Sprintf("ResourceQuota %s of namespace %s limits nothing by %s: no node has that resource; nodes have %s", q.Name, q.Namespace, name, near),
+					Next: "rename the key to requests." + near, Objects: []string{ref}, Evidence: []facts.Evidence{{Object: ref, Field: `spec.hard["` + name + `"]`, Value: hard.String()}},
+				})
+			}
 			if _, gpu := gpuResource(name); !gpu {
 				continue
 			}
@@ -130,6 +138,29 @@ func (c *Cluster) deadKeys() (out []Finding) {
 		}
 	}
 	return out
+}
+
+// meant is the resource of GPUs that nodes have, and that the key of a quota names almost, where nobody has what it names; "" for none.
+func (c *Cluster) meant(key string) string {
+	name, ok := strings.CutPrefix(key, "requests.")
+	if !ok || !strings.Contains(name, "/") || slices.ContainsFunc(c.Nodes, func(n *corev1.Node) bool { _, has := n.Status.Capacity[corev1.ResourceName(name)]; return has }) {
+		return ""
+	}
+	var offered []string
+	for _, g := range c.gpus {
+		for _, r := range g.resources() {
+			if !slices.Contains(offered, r) {
+				offered = append(offered, r)
+			}
+		}
+	}
+	slices.Sort(offered)
+	for _, r := range spelling.ByLikeness(name, offered) {
+		if spelling.Typo(name, r) {
+			return r
+		}
+	}
+	return ""
 }
 
 // narrowerThanQueue are queues that one namespace alone may use, whose ResourceQuotas allow less than the queue is promised.

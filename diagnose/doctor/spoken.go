@@ -35,11 +35,12 @@ var (
 	controllerWords = regexp.MustCompile(`(?i)operator|controller|manager|autoscaler|scheduler|webhook|master|provisioner`)
 )
 
-// stackSets are the DaemonSets of the GPU stack, those that operators of nodes own, and those beside them, by namespace and name.
+// stackSets are the DaemonSets of the GPU stack, those that operators of nodes own, those beside them, and those that nodes need, by
+// namespace and name.
 func (c *Cluster) stackSets() []*appsv1.DaemonSet {
 	known := make(map[*appsv1.DaemonSet]bool)
 	home := make(map[string]bool)
-	know := func(d *appsv1.DaemonSet) {
+	know := func(d *appsv1.DaemonSet) { // and those beside it
 		known[d] = true
 		home[d.Namespace] = home[d.Namespace] || d.Namespace != metav1.NamespaceSystem
 	}
@@ -65,7 +66,7 @@ func (c *Cluster) stackSets() []*appsv1.DaemonSet {
 	}
 	var out []*appsv1.DaemonSet
 	for _, d := range c.DaemonSets {
-		if known[d] || home[d.Namespace] || operatorWords.MatchString(d.Name) {
+		if known[d] || home[d.Namespace] || operatorWords.MatchString(d.Name) || critical(&d.Spec.Template.Spec) {
 			out = append(out, d)
 		}
 	}
@@ -74,6 +75,9 @@ func (c *Cluster) stackSets() []*appsv1.DaemonSet {
 	})
 	return out
 }
+
+// critical says whether the cluster itself, or its nodes, need pods like it: networks, volumes, names.
+func critical(s *corev1.PodSpec) bool { return strings.HasPrefix(s.PriorityClassName, "system-") }
 
 // operands are the objects of others that are about machines, their software, their network and their storage, by kind and name. NodePools,
 // NodeClaims and Berth's own kinds have items of their own, and what is in a namespace of work is its author's.

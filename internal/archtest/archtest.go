@@ -110,7 +110,7 @@ var Rules = map[string]Rule{
 	}, Objects: true},
 	"diagnose/doctor": {Ring: Pure, Imports: []string{
 		"api/v1alpha1", "diagnose/check", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/podspec", "diagnose/internal/signs", "diagnose/internal/supply",
-		"diagnose/internal/wording", "engine", "kube/convert", "kube/dialect", "kube/dialect/clusterautoscaler", "kube/dialect/kai", "kube/dialect/karpenter", "kube/dialect/kueue", "kube/dialect/volcano",
+		"diagnose/internal/wording", "engine", "internal/spelling", "kube/convert", "kube/dialect", "kube/dialect/clusterautoscaler", "kube/dialect/kai", "kube/dialect/karpenter", "kube/dialect/kueue", "kube/dialect/volcano",
 	}, Objects: true, Tests: []string{"kube/cluster", "kube/exposition"}},
 	"diagnose/edit":  {Ring: Pure, Imports: []string{"api/v1alpha1", "diagnose/facts"}, Objects: true},
 	"diagnose/facts": {Ring: Pure, Imports: []string{"engine", "engine/why", "kube/convert", "kube/dialect", "kube/dialect/all", "kube/dialect/clusterautoscaler", "kube/dialect/controllers", "kube/dialect/kubescheduler"}, Objects: true},
