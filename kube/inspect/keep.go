@@ -81,6 +81,7 @@ var (
 		"deployment.kubernetes.io/revision": true, "deployment.kubernetes.io/desired-replicas": true, "pv.kubernetes.io/bind-completed": true, "pv.kubernetes.io/bound-by-controller": true, "pv.kubernetes.io/provisioned-by": true, "volume.kubernetes.io/selected-node": true, "volume.kubernetes.io/storage-provisioner": true, "volume.beta.kubernetes.io/storage-provisioner": true,
 		"volume.beta.kubernetes.io/storage-class": true, "resource.kubernetes.io/pod-claim-name": true, "resource.kubernetes.io/extended-resource-claim": true, "storageclass.kubernetes.io/is-default-class": true, "kubernetes.io/config.mirror": false, "kubernetes.io/config.source": true, "kubernetes.io/limit-ranger": true,
 		"node.alpha.kubernetes.io/ttl": true, "kwok.x-k8s.io/node": true, "vpaUpdates": true, "gpu-fraction": true, "gpu-memory": true, "gpu-num-devices": true, "pod-group-name": true, "volumes.kubernetes.io/controller-managed-attach-detach": true,
+		"kured.dev/kured-reboot-in-progress": true, "weave.works/kured-reboot-in-progress": true, "machineconfiguration.openshift.io/state": true, "machineconfiguration.openshift.io/desiredDrain": true,
 	}
 	// annotationsAsText hold sentences or JSON, which is read value by value.
 	quarantine = []string{"quarantineHealthEvent", "quarantineHealthEventAppliedTaints", "quarantineHealthEventIsCordoned", "quarantinedNodeUncordonedManually"}
