@@ -235,6 +235,7 @@ var Kinds = []*KindInfo{
 	foreign("autoscaling.x-k8s.io", "v1", "ProvisioningRequest", "provisioningrequests", true),
 	foreign("nvidia.com", "v1", "ClusterPolicy", "clusterpolicies", false),
 	foreign("nvidia.com", "v1alpha1", "NVIDIADriver", "nvidiadrivers", false),
+	foreign("resource.nvidia.com", "v1beta1", "ComputeDomain", "computedomains", true),
 	foreign("readiness.node.x-k8s.io", "v1alpha1", "NodeReadinessRule", "nodereadinessrules", false),
 	foreign("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets", true),
 	foreign("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets", true),
