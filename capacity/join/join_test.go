@@ -467,3 +467,18 @@ status: {providerID: "aws:///late", capacity: {nvidia.com/gpu: "8"}, conditions:
 		t.Error(diff)
 	}
 }
+
+// A node whose GPUs are all divided, and that nothing else is said of, has as many as its instances need.
+func TestDividedNode(t *testing.T) {
+	f := &facts.Facts{At: now}
+	f.Nodes = []*corev1.Node{node("n", 0, 0, func(n *corev1.Node) {
+		n.Labels = nil
+		for _, list := range []corev1.ResourceList{n.Status.Capacity, n.Status.Allocatable} {
+			list["nvidia.com/mig-1g.10gb"], list["nvidia.com/mig-3g.40gb"] = resource.MustParse("8"), resource.MustParse("2")
+		}
+	})}
+	want := []string{"schedulable idle none 2"}
+	if diff := cmp.Diff(want, shown(t, join.Of(join.Input{Facts: f}))); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -204,7 +204,7 @@ func (w *world) ofAsked(named map[string]bool) {
 	}
 }
 
-// gpusOf is how many GPUs the machine of the node has, as whole ones: by its pool or type, its labels, its slices, its capacity.
+// gpusOf is how many GPUs the machine of the node has, as whole ones: by its pool or type, its labels, its slices, its MIG instances, its capacity.
 func (w *world) gpusOf(n *corev1.Node) int {
 	units, _ := gpustack.Installed(w.facts, n)
 	if units == 0 {
@@ -212,6 +212,9 @@ func (w *world) gpusOf(n *corev1.Node) int {
 	}
 	if units == 0 {
 		units = int64(len(w.devices[n.Name]))
+	}
+	if units == 0 {
+		units = gpustack.DividedGPUs(n)
 	}
 	if g := w.stack.Nodes[n.Name]; units == 0 && g != nil && g.Says != "" {
 		units = g.Units

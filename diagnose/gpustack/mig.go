@@ -70,6 +70,16 @@ func MIGOf(list corev1.ResourceList) []MIGProfile {
 	return out
 }
 
+// DividedGPUs is how many GPUs of seven compute slices the node needs at least for the instances that it shows; 0 where it shows none.
+func DividedGPUs(n *corev1.Node) int64 {
+	var slices int64
+	for _, p := range MIGOf(n.Status.Capacity) {
+		q := n.Status.Capacity[p.Resource()]
+		slices += int64(p.Slices) * min(max(q.Value(), 0), 1<<20)
+	}
+	return (slices + 6) / 7
+}
+
 // Resource is the name under which a node offers devices of the profile.
 func (p MIGProfile) Resource() corev1.ResourceName { return corev1.ResourceName(migPrefix + p.Name) }
 
