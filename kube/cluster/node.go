@@ -74,10 +74,15 @@ func (f *Feed) putNode(v engine.Node) bool {
 	return true
 }
 
-// RemoveNode takes a node away.
+// RemoveNode takes a node away. Where the watch was cut when it went, n is the node as it was last seen, which the engine may have been given
+// again since, for what other objects say of it: the engine passes over a removal that is older than what it knows.
 func (f *Feed) RemoveNode(n *corev1.Node) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	version := resourceVersion(n) << VersionBits
+	if given := f.nodes.given[n.Name]; given != nil {
+		version = max(version, given.Version)
+	}
 	delete(f.nodes.objects, n.Name)
 	f.devices.broken(n.Name, nil)
 	f.surveyLater()
@@ -89,5 +94,5 @@ func (f *Feed) RemoveNode(n *corev1.Node) {
 	f.arrivals.left(n.Name)
 	f.bookings.left(n.Name)
 	f.bookings.again()
-	f.out.drop(engine.KindNode, n.Name, resourceVersion(n)<<VersionBits)
+	f.out.drop(engine.KindNode, n.Name, version)
 }
