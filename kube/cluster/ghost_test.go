@@ -1,12 +1,17 @@
 package cluster
 
 import (
+	"strings"
 	"testing"
 	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/convert"
 	upstream "github.com/berth-dev/berth/kube/devices"
+	"github.com/berth-dev/berth/kube/dialect/kueue"
 )
 
 // watched is a feed, and the engine behind it, that hears of objects as watches tell of them.
@@ -60,5 +65,56 @@ func TestNodeGoesWhileTheWatchIsCut(t *testing.T) {
 	w.RemoveNode(n)
 	if got := w.knows().Nodes; len(got) > 0 {
 		t.Errorf("the engine has %v", got)
+	}
+}
+
+// A pod that its controller let go, as one whose labels somebody took away to look at it, is not the controller's any more: once it is gone,
+// nothing that becomes of the controller brings it back.
+func TestPodThatIsLetGo(t *testing.T) {
+	for name, then := range map[string]func(w *watched, set *appsv1.ReplicaSet){
+		"goes":    func(w *watched, set *appsv1.ReplicaSet) { w.RemoveOwner(set) },
+		"changes": func(w *watched, _ *appsv1.ReplicaSet) { w.SetOwner(&appsv1.ReplicaSet{ObjectMeta: owner("set")}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWatched()
+			set := &appsv1.ReplicaSet{ObjectMeta: owner("set", "gpu-model", "H100")}
+			w.SetOwner(set)
+			p := pod("p", 1)
+			p.UID, p.ResourceVersion = "p", "1"
+			p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "set", UID: "uid-set", Controller: new(true)}}
+			w.SetPod(p)
+			w.knows()
+			p = p.DeepCopy()
+			p.OwnerReferences, p.ResourceVersion = nil, "2"
+			w.SetPod(p)
+			w.RemovePod(p)
+			then(w, set)
+			if got := w.knows().Pods; len(got) > 0 || len(w.Pods()) > 0 {
+				t.Errorf("the engine has %v, the feed %v", got, w.Pods())
+			}
+		})
+	}
+}
+
+// A pod that comes before the Job that made it stands, once the Job is there, for no workload but the Job's.
+func TestPodComesBeforeItsJob(t *testing.T) {
+	w := newWatched()
+	w.Speak(kueue.New())
+	p := ownedPod("train", 0)
+	p.UID, p.ResourceVersion, p.Labels = "p", "1", map[string]string{kueue.QueueLabel: "none"} // which keeps it waiting by itself
+	w.SetPod(p)
+	w.Settle()
+	w.SetOwner(job("train", 1))
+	w.Settle()
+	var names []string
+	for _, g := range w.ForeignGroups() {
+		names = append(names, g.Ref.Name)
+	}
+	if len(names) != 1 || !strings.HasPrefix(names[0], "job-train-") {
+		t.Errorf("workloads %q, want that of the Job alone", names)
+	}
+	w.RemovePod(p)
+	if got := w.ForeignGroups(); len(got) > 0 {
+		t.Errorf("left: %v", got)
 	}
 }

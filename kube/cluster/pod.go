@@ -9,6 +9,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/convert"
+	"github.com/berth-dev/berth/kube/dialect"
 )
 
 // A pod's way through the feed:
@@ -104,7 +105,7 @@ func (f *Feed) enter(known *member, raw, p *corev1.Pod, decided *terms, v *engin
 	if v.Gang != "" && m.ours {
 		m.workload = v.Gang
 	}
-	if known != nil && known.workload != m.workload {
+	if known != nil && (known.workload != m.workload || !sameMakers(known, m)) {
 		f.leave(known)
 		known = nil
 	}
@@ -120,6 +121,21 @@ func (f *Feed) enter(known *member, raw, p *corev1.Pod, decided *terms, v *engin
 	f.give(m, v)
 	f.writeDown(m)
 	f.begun(convert.PodGroupOf(m.pod))
+}
+
+// sameMakers says whether both versions of a pod are entered under the same controller and the same objects that stand for its workload: a
+// controller may let a pod go, and who made a controller may come later than its pods. Subjects enter a version beside the one before it, so
+// that one which is entered elsewhere would stay there.
+func sameMakers(a, b *member) bool {
+	return controllerOf(a.pod) == controllerOf(b.pod) && groupKeyOf(a.foreign) == groupKeyOf(b.foreign) && groupKeyOf(a.made) == groupKeyOf(b.made)
+}
+
+// groupKeyOf is the object that stands for the workload, as it is read; empty for none.
+func groupKeyOf(t *dialect.Terms) groupKey {
+	if t == nil || t.Group == nil {
+		return groupKey{}
+	}
+	return keyOfGroup(t.Group)
 }
 
 // reenter takes in a pod again of which other objects say something else now.
