@@ -217,7 +217,7 @@ func (f *Feed) unexpect(key string) {
 	}
 	f.leave(known)
 	f.devices.dropClaims(known.raw)
-	f.out.drop(engine.KindPod, key, f.out.pods.next())
+	f.dropPod(known)
 }
 
 func indexed(j *batchv1.Job) bool {

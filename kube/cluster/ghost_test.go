@@ -1,17 +1,20 @@
 package cluster
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/convert"
 	upstream "github.com/berth-dev/berth/kube/devices"
-	"github.com/berth-dev/berth/kube/dialect/kueue"
+	"github.com/berth-dev/berth/kube/dialect/all"
 )
 
 // watched is a feed, and the engine behind it, that hears of objects as watches tell of them.
@@ -42,6 +45,14 @@ func (w *watched) knows() engine.Snapshot {
 	}
 	for i := range out.Pods {
 		out.Pods[i].Version = 0
+		if p := &out.Pods[i]; p.Node != "" && p.PodRules != nil { // what a pod with a node would be spread by, if it waited
+			rules := *p.PodRules
+			if rules.Spread = nil; reflect.DeepEqual(rules, engine.PodRules{}) {
+				p.PodRules = nil
+			} else {
+				p.PodRules = &rules
+			}
+		}
 	}
 	for i := range out.Gangs {
 		out.Gangs[i].Version = 0
@@ -99,9 +110,9 @@ func TestPodThatIsLetGo(t *testing.T) {
 // A pod that comes before the Job that made it stands, once the Job is there, for no workload but the Job's.
 func TestPodComesBeforeItsJob(t *testing.T) {
 	w := newWatched()
-	w.Speak(kueue.New())
+	w.Speak(all.Find("kueue"))
 	p := ownedPod("train", 0)
-	p.UID, p.ResourceVersion, p.Labels = "p", "1", map[string]string{kueue.QueueLabel: "none"} // which keeps it waiting by itself
+	p.UID, p.ResourceVersion, p.Labels = "p", "1", map[string]string{"kueue.x-k8s.io/queue-name": "none"} // which keeps it waiting by itself
 	w.SetPod(p)
 	w.Settle()
 	w.SetOwner(job("train", 1))
@@ -116,5 +127,88 @@ func TestPodComesBeforeItsJob(t *testing.T) {
 	w.RemovePod(p)
 	if got := w.ForeignGroups(); len(got) > 0 {
 		t.Errorf("left: %v", got)
+	}
+}
+
+// A pod that was asked for is newer than what the watch has told so far. What the watch tells next, of other pods, is not older for that.
+func TestPodsComeAfterOneThatWasAskedFor(t *testing.T) {
+	w := newWatched()
+	at := func(name, uid, version string) *corev1.Pod {
+		p := pod(name, 1)
+		p.UID, p.ResourceVersion = types.UID(uid), version
+		return p
+	}
+	w.SetPod(at("asked", "a", "10"))
+	w.SetPod(at("made-again", "b", "11"))
+	w.knows()
+	w.RenewPod(at("asked", "a", "900"))
+	w.RemovePod(at("made-again", "b", "20"))
+	w.knows()
+	w.SetPod(at("made-again", "c", "21"))
+	got := w.knows().Pods
+	if len(got) != 2 || got[1].UID != "c" {
+		t.Errorf("the engine has %v", got)
+	}
+	w.RemovePod(at("asked", "a", "10")) // while the watch was cut
+	w.SetPod(at("asked", "d", "901"))
+	if got := w.knows().Pods; len(got) != 2 || got[0].UID != "d" {
+		t.Errorf("the engine has %v", got)
+	}
+}
+
+// A pod that was replaced while the watch was cut is gone, also where the next one of its name is not given to the engine yet.
+func TestPodIsReplacedWhileTheWatchIsCut(t *testing.T) {
+	for name, change := range map[string]func(*corev1.Pod){
+		"is kept back": func(p *corev1.Pod) {
+			p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "c", ResourceClaimName: new("none")}}
+		},
+		"has a gate": func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "g"}} },
+		"is over":    func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded },
+		"is awaited": func(p *corev1.Pod) {
+			p.OwnerReferences = ownedPod("none", 0).OwnerReferences
+			p.CreationTimestamp.Time = noon
+		},
+		"is as it was": func(*corev1.Pod) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWatched()
+			p := pod("p", 1)
+			p.UID, p.ResourceVersion, p.Spec.NodeName = "old", "10", "n1"
+			w.SetPod(p)
+			w.knows()
+			p = pod("p", 1)
+			p.UID, p.ResourceVersion = "new", "20"
+			change(p)
+			w.SetPod(p)
+			for _, v := range w.knows().Pods {
+				if v.UID != "new" {
+					t.Errorf("the engine has %v", v)
+				}
+			}
+		})
+	}
+}
+
+// While Kueue's own controller runs, the pods of suspended Jobs are not expected. When it is gone they are again, though nothing became of the
+// Jobs.
+func TestExpectedPodsComeBack(t *testing.T) {
+	w := newWatched()
+	k := all.Find("kueue")
+	w.Speak(k)
+	j := job("train", 1)
+	j.ResourceVersion, j.Generation, j.Spec.Suspend = "10", 1, new(true)
+	j.Labels = map[string]string{"kueue.x-k8s.io/queue-name": "main"}
+	j.Spec.Template.Spec = pod("x", 1).Spec
+	w.SetOwner(j)
+	if got := w.knows().Pods; len(got) != 1 {
+		t.Fatalf("the engine has %v", got)
+	}
+	w.SetRival(k, "another")
+	if got := w.knows().Pods; len(got) != 0 {
+		t.Fatalf("the engine has %v", got)
+	}
+	w.SetRival(k, "")
+	if got := w.knows().Pods; len(got) != 1 {
+		t.Errorf("the engine has %v", got)
 	}
 }

@@ -29,6 +29,8 @@ type member struct {
 	given    bool        // to the engine
 	lacks    []string    // why it cannot be: claims that are not there
 	value    *engine.Pod // as last given
+	// told is the version of what the engine was told last under the key: the value, or that there is none. It passes over what is not newer.
+	told uint64
 }
 
 // same says whether two versions of a pod are the same to the engine.

@@ -20,7 +20,7 @@ type Sink interface {
 // order of their versions.
 type output struct {
 	sink Sink
-	// pods numbers pods. It has seen pods alone, and so stays below every pod that is still to come.
+	// pods numbers pods. It has seen pods alone, as their watch told of them, and so stays below every pod that is still to come.
 	pods versions
 	// derived numbers what is not a pod: gangs, queues, and whatever else follows from several objects.
 	derived versions

@@ -23,11 +23,12 @@ import (
 func (f *Feed) SetPod(p *corev1.Pod) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.out.saw(resourceVersion(p))
 	f.takePod(p)
 }
 
 // RenewPod is SetPod for a pod that was asked for. Unlike the watch, an answer may be older than a deletion that was
-// delivered, so a pod that is not known is not brought back.
+// delivered, so a pod that is not known is not brought back; and it may be newer than what the watch has delivered of others.
 func (f *Feed) RenewPod(p *corev1.Pod) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -47,9 +48,14 @@ func (f *Feed) RemovePod(p *corev1.Pod) {
 	if known == nil || known.pod.UID != p.UID {
 		return
 	}
-	f.leave(known)
-	f.out.drop(engine.KindPod, known.key, f.out.pods.next())
-	f.ended(known, nil)
+	f.gone(known)
+}
+
+// gone takes away a pod that was deleted.
+func (f *Feed) gone(m *member) {
+	f.leave(m)
+	f.dropPod(m)
+	f.ended(m, nil)
 }
 
 func (f *Feed) takePod(p *corev1.Pod) {
@@ -60,16 +66,16 @@ func (f *Feed) takePod(p *corev1.Pod) {
 	if known != nil && resourceVersion(known.pod) > v.Version {
 		return
 	}
-	f.out.saw(v.Version)
 	v.Version <<= VersionBits
 	f.gangs.finishing(p, &v)
-	if !convert.Schedulable(p) {
-		f.end(known, p, &v)
-		return
-	}
-	if known != nil && known.pod.UID != p.UID {
-		f.leave(known)
+	if known != nil && known.pod.UID != p.UID { // the watch was cut when it was replaced
+		f.gone(known)
+		v.Version = max(v.Version, known.told+1)
 		known = nil
+	}
+	if !convert.Schedulable(p) {
+		f.end(known, p)
+		return
 	}
 	f.enter(known, raw, p, decided, &v)
 }
@@ -100,7 +106,7 @@ func (f *Feed) enter(known *member, raw, p *corev1.Pod, decided *terms, v *engin
 	m.foreign = minimum(f.foreignTerms(raw), m.made)
 	f.made.missed = f.made.missed || m.made != nil && m.made.Missing != "" && m.ours
 	if known != nil {
-		m.given, m.value, m.revoked = known.given, known.value, known.revoked
+		m.given, m.value, m.told, m.revoked = known.given, known.value, known.told, known.revoked
 	}
 	if v.Gang != "" && m.ours {
 		m.workload = v.Gang
@@ -191,15 +197,15 @@ func (f *Feed) leave(m *member) {
 }
 
 // end takes away a pod that is over, or not to be looked at yet.
-func (f *Feed) end(known *member, p *corev1.Pod, v *engine.Pod) {
+func (f *Feed) end(known *member, p *corev1.Pod) {
 	if known == nil {
 		return // it was never given
 	}
 	f.leave(known)
-	f.out.drop(engine.KindPod, v.Key, f.out.pods.next())
+	f.dropPod(known)
 	f.ended(known, p)
 	f.foreign.ended(known, p)
-	if f.whatIf == nil && known.ours && known.pod.UID == p.UID && p.Spec.NodeName != "" && turnedAway(&p.Status) {
+	if f.whatIf == nil && known.ours && p.Spec.NodeName != "" && turnedAway(&p.Status) {
 		f.refusals.add(known, p.Spec.NodeName, p.Status.Reason+": "+p.Status.Message)
 	}
 }
@@ -264,10 +270,13 @@ func (f *Feed) put(m *member, v *engine.Pod) {
 	if known && same(m.value, v) {
 		return
 	}
-	if known && v.Version <= m.value.Version {
-		v.Version = f.out.pods.next() // what the pod depends on changed since
+	switch {
+	case Expected(m.pod): // its Job's version says nothing of the watch of pods
+		v.Version = f.out.derived.next()
+	case v.Version <= m.told: // what the pod depends on changed since
+		v.Version = max(f.out.pods.next(), m.told+1)
 	}
-	m.given, m.value = true, v
+	m.given, m.value, m.told = true, v, v.Version
 	f.members.fresh[m.workload] = true
 	f.out.put(engine.Change{Pod: v})
 	if !known {
@@ -294,13 +303,21 @@ func (f *Feed) giveAgain(members []*member) {
 func (f *Feed) keepBack(m *member, missing []string) {
 	if m.given {
 		m.given = false
-		f.out.drop(engine.KindPod, m.key, f.out.pods.next())
+		f.dropPod(m)
 		f.refusals.bequeath(m)
 	}
 	m.lacks = missing
 	if m.ours {
 		f.listen.ClaimsMissing(m.pod, missing)
 	}
+}
+
+// dropPod takes the pod from the engine.
+func (f *Feed) dropPod(m *member) {
+	if m.told = max(f.out.pods.next(), m.told+1); Expected(m.pod) {
+		m.told = f.out.derived.next()
+	}
+	f.out.drop(engine.KindPod, m.key, m.told)
 }
 
 // PlaceHeld says whether the pod's nomination is ours.
