@@ -167,7 +167,8 @@ func (s *scheduler) podIsOn(namespace, pod, node string) bool {
 	return p != nil && p.Spec.NodeName == node
 }
 
-// begin takes back what an earlier scheduler measured, and returns when the watch shows that: the first plan does not count on it.
+// begin takes back what an earlier scheduler measured, and returns when the watch shows that: the first plan does not count on it. It does so
+// also where nothing is measured any more, for then nobody else would.
 func (m *meter) begin(ctx context.Context) {
 	stale := func() (out []cluster.Pod) {
 		for _, p := range m.s.feed.Pods() {

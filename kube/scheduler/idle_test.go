@@ -180,3 +180,25 @@ func TestGPUsAreReadOnlyForQueuesThatAsk(t *testing.T) {
 		}
 	})
 }
+
+// A scheduler that measures nothing takes back what one before it measured: its queue would reclaim what works by now.
+func TestNobodyMeasuresAnyMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := limit("q", 8, nil)
+		q.Spec.ReclaimIdleAfter = &metav1.Duration{Duration: 10 * time.Minute}
+		p := pod("x", 1, "queue", "q")
+		p.Spec.NodeName, p.Status.Phase = "n1", corev1.PodRunning
+		p.Status.Conditions = []corev1.PodCondition{{Type: v1alpha1.PodIdle, Status: corev1.ConditionTrue, Reason: idleMeasured, LastTransitionTime: metav1.Now()}}
+		w := newWorld(t, node("n1", "r1", 1), q, p)
+		ends := w.ends(time.Second)
+		w.start()
+		w.add(pod("z", 1))
+		w.after(time.Hour)
+		if got := ends.ended(); len(got) > 0 {
+			t.Fatalf("ended %q", got)
+		}
+		if c := idleOf(w.pod("x")); c == nil || c.Status != corev1.ConditionFalse {
+			t.Errorf("x says %v", c)
+		}
+	})
+}

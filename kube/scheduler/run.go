@@ -223,8 +223,8 @@ func (s *scheduler) work(ctx context.Context) error {
 	if !o.Shadow {
 		guarded := s.seeGuard(ctx)
 		workers.Go(func() { s.guardTerms(ctx, guarded) })
+		s.meter.begin(ctx)
 		if s.meter.source != nil {
-			s.meter.begin(ctx)
 			workers.Go(func() { s.meter.run(ctx) })
 		}
 		if s.health != nil {
