@@ -293,3 +293,37 @@ func TestTheFence(t *testing.T) {
 		}
 	})
 }
+
+// A pod whose place is taken while a webhook keeps it from being bound says again that there is no room, though that is what it said before.
+func TestABlockedPodWhosePlaceIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ranked := func(p *corev1.Pod, priority int32) *corev1.Pod {
+			p.Spec.Priority = &priority
+			return p
+		}
+		first := pod("first", 1)
+		first.Spec.NodeName = "n1"
+		w := newWorld(t, node("n1", "r1", 1), first, ranked(pod("a", 1), 0))
+		down := apierrors.NewInternalError(errors.New(`failed calling webhook "bind.tenant.example": connection refused`))
+		w.answer(func(b *corev1.Binding) error {
+			if b.Name == "a" {
+				return down
+			}
+			return nil
+		})
+		w.start()
+		if got := w.condition("a"); got != "False Unschedulable" {
+			t.Fatal(got)
+		}
+		w.remove("pods", "default", "first")
+		w.rest()
+		if got := w.condition("a"); got != "False SchedulerError" {
+			t.Fatal(got)
+		}
+		w.add(ranked(pod("second", 1), 10))
+		w.after(2 * assumeFor)
+		if got := w.condition("a"); got != "False Unschedulable" || w.at("second")[0] != "n1" {
+			t.Errorf("a says %s, second is on %q", got, w.at("second"))
+		}
+	})
+}

@@ -21,6 +21,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/convert"
+	"github.com/berth-dev/berth/kube/report"
 )
 
 // orders are evictions that a test decides instead of the engine, each once, when its beneficiary waits.
@@ -666,4 +667,63 @@ func (o *orders) begun() []string {
 		o.last = last
 	}()
 	return o.known()
+}
+
+// A pod that loses its share of what is held says so no more.
+func TestAPlaceBecomesSmaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		old := pod("old", 2)
+		old.Spec.NodeName = "n1"
+		w := newWorld(t, append(gang("g", 2), node("n1", "r1", 2), old)...)
+		var mu sync.Mutex
+		held := int64(2)
+		w.start(func(o *Options) {
+			o.Decisions.Dir = ""
+			o.plan = func(s *engine.State, now time.Time) engine.Plan {
+				plan := s.Plan(now)
+				mu.Lock()
+				defer mu.Unlock()
+				if held > 0 {
+					h := &engine.Hold{Gang: "default/gang/g", Node: "n1", Requests: engine.Resources{{Resource: "nvidia.com/gpu", Value: held}}, Until: plan.Now.Add(10 * time.Minute)}
+					plan.Changes = append(slices.Clone(plan.Changes), engine.Change{Hold: h})
+					held = 0
+				}
+				return plan
+			}
+		})
+		nominated := func() (out []string) {
+			for _, name := range []string{"g-0", "g-1"} {
+				out = append(out, w.pod(name).Status.NominatedNodeName+" "+strings.Join(w.holds(name), ","))
+			}
+			return out
+		}
+		if diff := cmp.Diff([]string{"n1 berth.dev/PlaceHeld MakingRoom", "n1 berth.dev/PlaceHeld MakingRoom"}, nominated()); diff != "" {
+			t.Fatal(diff)
+		}
+		locked(w, func() bool { mu.Lock(); defer mu.Unlock(); held = 1; return true })
+		w.add(pod("stirs", 1))
+		w.rest()
+		if diff := cmp.Diff([]string{"n1 berth.dev/PlaceHeld MakingRoom", " "}, nominated()); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// A scheduler that is killed after it marked a member of a gang that ran under its minimum has a successor that looks at the gang anew: where
+// it is whole by then, the member does not go on saying that it ends.
+func TestASuccessorFindsAGangWhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pod("p", 1)
+		p.Spec.NodeName, p.Status.Phase = "n1", corev1.PodRunning
+		said := report.Eviction{Cause: engine.Broken, At: time.Now()}
+		p.Status.Conditions = append(p.Status.Conditions,
+			corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: report.UnderMinimum, Message: said.Sentence()},
+			corev1.PodCondition{Type: v1alpha1.PodEviction, Status: corev1.ConditionTrue, Reason: report.UnderMinimum, Message: said.Text()},
+		)
+		w := newWorld(t, node("n1", "r1", 1), p)
+		w.start()
+		if got := w.holds("p"); len(got) > 0 {
+			t.Errorf("it says %q", got)
+		}
+	})
 }

@@ -66,7 +66,11 @@ func (v *evictor) takeHolds(plan *engine.Plan) []nomination {
 		if len(v.s.feed.Waiting(gang)) > 0 && cluster.Expected(v.s.feed.Waiting(gang)[0]) {
 			continue // there is no pod yet that could say it
 		}
-		out = append(out, k.assign(gang, v.s.feed.WaitingByRank(gang))...)
+		given, lost := k.assign(gang, v.s.feed.WaitingByRank(gang))
+		out = append(out, given...)
+		for _, n := range lost {
+			v.later(n.pod, once(func(ctx context.Context) { v.denominate(ctx, n) }))
+		}
 	}
 	return out
 }
@@ -99,8 +103,8 @@ func (v *evictor) settleNominations(now time.Time) {
 }
 
 // assign gives the gang's waiting pods to the places held for it: those that have one keep it, others follow in order.
-// It returns what is new.
-func (k *holds) assign(gang string, members []cluster.Pod) []nomination {
+// It returns what is new, and the nominations of pods for which nothing is left: less is held than before.
+func (k *holds) assign(gang string, members []cluster.Pod) (out, lost []nomination) {
 	left := make(map[string]engine.Resources)
 	for node, h := range k.held[gang] {
 		left[node] = slices.Clone(h.Requests)
@@ -108,9 +112,9 @@ func (k *holds) assign(gang string, members []cluster.Pod) []nomination {
 	for _, m := range members {
 		if n, ok := k.nominated[m.Key]; ok && !takeFrom(left[n.node], m.Requests) {
 			delete(k.nominated, m.Key)
+			lost = append(lost, n)
 		}
 	}
-	var out []nomination
 	for _, m := range members {
 		if _, has := k.nominated[m.Key]; has {
 			continue
@@ -128,7 +132,7 @@ func (k *holds) assign(gang string, members []cluster.Pod) []nomination {
 		out = slices.DeleteFunc(out, func(o nomination) bool { return o.pod == n.pod })
 		out = append(out, n)
 	}
-	return out
+	return out, slices.DeleteFunc(lost, func(n nomination) bool { _, has := k.nominated[n.pod]; return has })
 }
 
 // name lets one pod for each node say what is held there by name, the first in order. It returns the nominations that say something else

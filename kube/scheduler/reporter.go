@@ -73,6 +73,9 @@ func (r *reporter) tell(plan engine.Plan) (again time.Time) {
 		clear(r.told)
 	}
 	r.forgetAnnounced(plan)
+	for i := range plan.Starts {
+		delete(r.told, plan.Starts[i].Gang) // on its way it may be told something else, and then wait for what it waited for before
+	}
 	for i := range plan.Waiting {
 		w := &plan.Waiting[i]
 		if r.told[w.Gang] == w.Cause && !fresh[w.Gang] {

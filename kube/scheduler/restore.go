@@ -35,10 +35,9 @@ func (s *scheduler) restore(now time.Time) {
 		}
 		said, ok := report.EvictionOf(p)
 		switch {
-		case ok && said.Cause == engine.Broken:
-			continue // whether a gang is under its minimum is seen anew
-		case ok && said.Surge, !ok && report.Evicted(p):
-			// No place is held any more, or a version before wrote what cannot be read: it is decided anew.
+		case ok && (said.Surge || said.Cause == engine.Broken), !ok && report.Evicted(p):
+			// No place is held any more, or a version before wrote what cannot be read, or it is seen anew whether a gang is under its
+			// minimum: it is decided anew.
 			v.later(keyOf(p), once(func(ctx context.Context) { v.takeBack(ctx, p) }))
 			continue
 		case !ok:
