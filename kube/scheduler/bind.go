@@ -186,7 +186,7 @@ func (b *binder) bind(ctx context.Context, i intent) (again bool) {
 	case err == nil:
 		b.bound(i)
 	case errors.Is(err, errNodeLocked) && ctx.Err() == nil:
-		return b.pause(ctx, i, err)
+		return sleep(ctx, i.longer())
 	case passing(err) && ctx.Err() == nil:
 		b.blocked(ctx, i, err)
 		return b.pause(ctx, i, err)
@@ -207,18 +207,25 @@ func (b *binder) bindLocked(ctx context.Context, i intent, binding *corev1.Bindi
 		return err
 	}
 	err = send()
-	// What may have come through after all stays locked: the plugin takes the lock away, or it ends by itself.
-	if err != nil && unlock != nil && !lost(err) {
+	// What may have come through after all stays locked: the plugin takes the lock away, or it ends by itself. A conflict may be with an
+	// earlier try, whose answer was lost.
+	if err != nil && unlock != nil && !lost(err) && !unanswered(err) && !apierrors.IsConflict(err) {
 		unlock()
 	}
 	return err
 }
 
+// longer is how long to wait before the binding is sent again: twice as long after each time.
+func (i *intent) longer() time.Duration {
+	own := *i.waits
+	*i.waits = min(2*own, lastWait)
+	return own
+}
+
 // pause waits before a binding that failed is tried again, longer after each time, if its namespace as a whole does not wait
 // as long by itself. It says whether there is time left.
 func (b *binder) pause(ctx context.Context, i intent, err error) bool {
-	own := *i.waits
-	*i.waits = min(2*own, lastWait)
+	own := i.longer()
 	if all, _ := b.gate.trouble(namespaceOf(i.Pod)); own <= all || all > 0 && lost(err) {
 		return true
 	}

@@ -48,9 +48,14 @@ func (b *binder) lockFor(ctx context.Context, i intent, binding *corev1.Binding)
 	return func() { b.unlockNode(i.Node, lock) }, nil
 }
 
-// lockNode writes the lock, unless somebody else has it. A lock that is too old, or of a pod that is gone, counts for nothing.
+// lockNode writes the lock, unless somebody else has it. A lock that is too old, or of a pod that is gone, counts for nothing. Its requests
+// count as those of the pod's namespace, which waits after one that failed.
 func (b *binder) lockNode(ctx context.Context, name string, binding *corev1.Binding, lock string, now time.Time) error {
-	n, err := b.s.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	var n *corev1.Node
+	err := b.gate.once(ctx, binding.Namespace, func(ctx context.Context) (err error) {
+		n, err = b.s.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("lock node %s: %w", name, err)
 	}
@@ -61,7 +66,7 @@ func (b *binder) lockNode(ctx context.Context, name string, binding *corev1.Bind
 			return fmt.Errorf("lock node %s: %w", name, errNodeLocked)
 		}
 	}
-	return b.patchLock(ctx, n, &lock)
+	return b.gate.once(ctx, binding.Namespace, func(ctx context.Context) error { return b.patchLock(ctx, n, &lock) })
 }
 
 // gone says whether there is no such pod.

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -223,4 +224,25 @@ func (o *orders) cards() (out []engine.HeldCard) {
 		out = append(out, h.Cards...)
 	}
 	return out
+}
+
+// A binding that was not answered may have gone through: the node stays locked for its pod.
+func TestUnansweredBindingKeepsTheNodeLocked(t *testing.T) {
+	for name, answer := range map[string]error{
+		"hung":                context.DeadlineExceeded,
+		"the server ended it": apierrors.NewTimeoutError("request did not complete within the requested timeout", 1),
+		"the connection went": errors.New("connection reset by peer"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, hamiNode("n1"), vgpu("a", 8000, 30), vgpu("b", 8000, 30))
+				w.lose = func(*corev1.Binding) error { return answer }
+				w.start()
+				w.after(5 * time.Second)
+				if got := w.done(); len(got) != 1 || w.lockOf("n1") == "" {
+					t.Errorf("bound %q, and the node is locked by %q", got, w.lockOf("n1"))
+				}
+			})
+		})
+	}
 }
