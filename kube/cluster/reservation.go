@@ -81,9 +81,7 @@ func (f *Feed) Release(r *Reservation) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.storage.release(r)
-	for _, w := range r.Devices {
-		f.devices.pods[w.Pod] = true
-	}
+	f.claimsAgain(r)
 	f.out.wake()
 }
 
@@ -92,8 +90,28 @@ func (f *Feed) Abandon(r *Reservation) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.storage.abandon(r)
-	for _, w := range r.Devices {
-		f.devices.pods[w.Pod] = true
+	f.claimsAgain(r)
+}
+
+// claimsAgain has the claims of the start's pods looked at: what became of them meanwhile was passed over.
+func (f *Feed) claimsAgain(r *Reservation) {
+	for _, p := range r.Start.Placements {
+		f.devices.pods[p.Pod] = true
+	}
+}
+
+// GiveUp says that the pod will not be bound to its node: the engine is free to place it again.
+func (f *Feed) GiveUp(at engine.Placement) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.storage.giveUp(at)
+}
+
+// giveUp ends the engine's assumption that the pod is on its node. Where the pod is gone and another of its name is there, what the engine
+// assumes is of that one, which may be on its way itself.
+func (s *storage) giveUp(at engine.Placement) {
+	if m := s.members.pods[at.Pod]; m == nil || string(m.raw.UID) == at.UID {
+		s.out.put(engine.Change{Gone: &engine.Ref{Kind: engine.KindAssumption, Key: at.Pod}})
 	}
 }
 
@@ -173,7 +191,7 @@ func (s *storage) release(r *Reservation) {
 func (s *storage) abandon(r *Reservation) {
 	s.release(r)
 	for _, p := range r.Start.Placements {
-		s.out.put(engine.Change{Gone: &engine.Ref{Kind: engine.KindAssumption, Key: p.Pod}})
+		s.giveUp(p)
 	}
 }
 

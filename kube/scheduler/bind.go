@@ -308,9 +308,7 @@ func (b *binder) lookAgain(ctx context.Context, i intent, conflict error) {
 }
 
 // giveUp ends the assumption: the engine is free to place the pod again.
-func (b *binder) giveUp(i intent) {
-	b.s.inbox.Put(engine.Change{Gone: &engine.Ref{Kind: engine.KindAssumption, Key: i.Pod}})
-}
+func (b *binder) giveUp(i intent) { b.s.feed.GiveUp(i.Placement) }
 
 // refuse keeps the workload from the node. Where many nodes refused it the fault is not the nodes', and the next
 // is not tried at once.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -379,4 +380,40 @@ func TestStartsOfAGangAreJoined(t *testing.T) {
 	if diff := cmp.Diff(want, joined(starts)); diff != "" || len(starts[0].Placements) != 1 {
 		t.Error(diff, starts[0])
 	}
+}
+
+// What becomes of a binding of a pod that is gone says nothing of the pod that was made in its place.
+func TestAPodIsMadeAgainWhileItsBindingFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, node("n1", "r1", 1), pod("a", 1))
+		w.answer(func(*corev1.Binding) error {
+			return apierrors.NewInternalError(errors.New(`failed calling webhook "x": no`))
+		})
+		var mu sync.Mutex
+		starts := make(map[string]int)
+		w.start(func(o *Options) {
+			o.plan = func(s *engine.State, now time.Time) engine.Plan {
+				plan := s.Plan(now)
+				mu.Lock()
+				defer mu.Unlock()
+				for _, s := range plan.Starts {
+					for _, p := range s.Placements {
+						starts[p.UID]++
+					}
+				}
+				return plan
+			}
+		})
+		w.after(20 * time.Second)
+		w.remove("pods", "default", "a")
+		again := pod("a", 1)
+		again.UID = "again"
+		w.add(again)
+		w.after(30 * time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		if starts["again"] != 1 {
+			t.Errorf("planned %d times, want once", starts["again"])
+		}
+	})
 }
