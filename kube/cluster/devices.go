@@ -46,7 +46,7 @@ type devices struct {
 	taints  map[string]*resourcev1.DeviceTaintRule // by name
 	users   map[string]map[string]*member          // pods of any scheduler, by claim, then by key
 	extra   map[types.UID]string                   // claims that stand for extended resources, by pod
-	loose   map[string]time.Time                   // claims with an onlyUser, since when as far as was noticed
+	loose   map[string]time.Time                   // claims with idleUsers, since when as far as was noticed
 
 	holding map[string]map[string]bool // by node: the claims that hold devices of it
 
@@ -116,7 +116,7 @@ func (d *devices) claimMoved(key string) {
 	for pod := range d.users[key] {
 		d.pods[pod] = true
 	}
-	if d.onlyUser(key) == nil {
+	if len(d.idleUsers(key)) == 0 {
 		delete(d.loose, key)
 	} else if _, known := d.loose[key]; !known {
 		d.loose[key] = time.Time{}
@@ -187,6 +187,9 @@ func (f *Feed) SetResourceClaim(c *resourcev1.ResourceClaim) {
 func (f *Feed) RemoveResourceClaim(c *resourcev1.ResourceClaim) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if have := f.devices.claims[keyOf(c)]; have != nil && have.UID != c.UID {
+		return // another has its name by now
+	}
 	f.devices.setClaim(keyOf(c), nil)
 	f.standsFor(keyOf(c), c, false)
 	f.out.wake()
@@ -1021,7 +1024,8 @@ func (f *Feed) wantDevices(r *Reservation, at engine.Placement) {
 	w.Unmap = w.Extended == nil && m.pod.Status.ExtendedResourceClaimStatus != nil
 	for _, named := range claims {
 		c := f.devices.claims[named.Key]
-		if c == nil {
+		if c == nil { // it went since the plan: whoever makes the allocation finds that out, and the pod is not bound without
+			w.Claims = append(w.Claims, named.Key)
 			continue
 		}
 		if resourceclaim.IsReservedForPod(m.pod, c, true) {
@@ -1042,8 +1046,8 @@ func (f *Feed) wantDevices(r *Reservation, at engine.Placement) {
 }
 
 // Stranded are the claims of pods of ours that wait, and have waited for so long with devices that nobody else uses: a start of
-// them was given up, or whoever began it is gone. They are to be given back, so that the next plan is free to choose. next is
-// when to ask again; zero: when something changes.
+// them was given up, or whoever began it is gone. They are to be given back, so that the next plan is free to choose; those that are not
+// are told again after as long. next is when to ask again; zero: when something changes.
 func (f *Feed) Stranded(patience time.Duration) (out []DeviceWant, next time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -1064,35 +1068,62 @@ func (f *Feed) Stranded(patience time.Duration) (out []DeviceWant, next time.Tim
 			d.loose[key] = now // it is waited for, by whoever plans the pod next
 			continue
 		}
-		delete(d.loose, key)
-		if m := d.onlyUser(key); m != nil && f.storage.preparing[m.key] == nil {
+		d.loose[key] = now
+		if again := now.Add(patience); next.IsZero() || again.Before(next) {
+			next = again
+		}
+		users := d.idleUsers(key)
+		if slices.ContainsFunc(users, func(m *member) bool { return f.storage.preparing[m.key] != nil }) {
+			continue
+		}
+		for _, m := range users {
 			out = append(out, DeviceWant{Pod: m.key, UID: string(m.pod.UID), Group: f.groupUID(m), Claims: []string{key}})
 		}
 	}
 	return out, next
 }
 
-// onlyUser is the pod of ours that waits and that the claim, which has devices, is reserved for alone; nil: none. Where it is reserved
-// for a PodGroup of which no member has a node, it is the first of them.
-func (d *devices) onlyUser(key string) *member {
+// idleUsers are the pods that the claim, which has devices, is reserved for, where all of them are ours and wait; nil: there are others, or
+// none. Where it is reserved for a PodGroup of which no member has a node, it is the first of those that wait.
+func (d *devices) idleUsers(key string) []*member {
 	c := d.claims[key]
-	if c == nil || c.Status.Allocation == nil || len(c.Status.ReservedFor) != 1 {
+	if c == nil || c.Status.Allocation == nil || len(c.Status.ReservedFor) == 0 {
 		return nil
 	}
-	var found *member
-	//archtest:any-order one has the UID, or the first by key is looked for
+	grouped := slices.ContainsFunc(c.Status.ReservedFor, ofGroup)
+	waiting := make(map[types.UID]*member, len(d.users[key]))
+	var first *member // of the group's
+	//archtest:any-order each has its own UID, and the first by key is looked for
 	for _, m := range d.users[key] {
+		ours := grouped && reservedForGroup(m, c)
 		switch {
 		case m.bound() || !m.pays():
-			if reservedForGroup(m, c) {
+			if ours {
 				return nil
 			}
-		case m.waiting() && (m.pod.UID == c.Status.ReservedFor[0].UID || reservedForGroup(m, c)) && (found == nil || m.key < found.key):
-			found = m
+		case m.waiting():
+			waiting[m.pod.UID] = m
+			if ours && (first == nil || m.key < first.key) {
+				first = m
+			}
 		}
 	}
-	return found
+	var out []*member
+	for _, r := range c.Status.ReservedFor {
+		m := waiting[r.UID]
+		if m == nil && ofGroup(r) {
+			m = first
+		}
+		if m == nil {
+			return nil
+		}
+		out = append(out, m)
+	}
+	return out
 }
+
+// ofGroup says whether the claim is reserved for something else than a pod.
+func ofGroup(r resourcev1.ResourceClaimConsumerReference) bool { return r.Resource != "pods" }
 
 // DeviceScene is what an allocation is made of.
 type DeviceScene struct {

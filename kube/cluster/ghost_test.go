@@ -212,3 +212,31 @@ func TestExpectedPodsComeBack(t *testing.T) {
 		t.Errorf("the engine has %v", got)
 	}
 }
+
+// A claim that goes between the plan and what is done about it is not passed over: its pod is not bound without.
+func TestClaimGoesAfterThePlan(t *testing.T) {
+	w := newClaimed()
+	c := w.claim("one", "", "")
+	p := pod("p", 0)
+	p.UID, p.ResourceVersion = "p", w.next()
+	p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "c", ResourceClaimName: &c.Name}}
+	w.SetResourceClaim(c)
+	w.SetPod(p)
+	w.Settle()
+	w.state.Apply(w.changes.take()...)
+	starts := w.state.Plan(noon).Starts
+	if len(starts) != 1 {
+		t.Fatalf("starts %v", starts)
+	}
+	other := c.DeepCopy()
+	other.UID = "other"
+	w.RemoveResourceClaim(other) // an answer about one that was there before
+	if w.ResourceClaim("default/one") == nil {
+		t.Error("the claim goes with another of its name")
+	}
+	w.RemoveResourceClaim(c)
+	r, _ := w.Reserve(&starts[0])
+	if r == nil || len(r.Devices) != 1 || len(r.Devices[0].Claims) != 1 || w.Scene(r.Devices[0]) != nil {
+		t.Errorf("to be seen to: %+v", r)
+	}
+}

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -671,5 +672,95 @@ func TestDevicesThatAreNeverAttached(t *testing.T) {
 			}
 		}
 		t.Errorf("still %s", w.held("one"))
+	})
+}
+
+// reserved gives the claim the device, for the pods.
+func reserved(c *resourcev1.ResourceClaim, node, device string, pods ...*corev1.Pod) *resourcev1.ResourceClaim {
+	c.Finalizers = []string{resourcev1.Finalizer}
+	c.Status.Allocation = &resourcev1.AllocationResult{
+		Devices: resourcev1.DeviceAllocationResult{Results: []resourcev1.DeviceRequestAllocationResult{{Request: "gpus", Driver: "gpu.example.com", Pool: node, Device: device}}},
+		NodeSelector: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
+			{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}},
+		}}}},
+	}
+	for _, p := range pods {
+		c.Status.ReservedFor = append(c.Status.ReservedFor, resourcev1.ResourceClaimConsumerReference{Resource: "pods", Name: p.Name, UID: p.UID})
+	}
+	return c
+}
+
+// What a scheduler left half done is given back, also where the server did not take that the first time.
+func TestStrandedDevicesAreGivenBackInTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, full := withDevices("a", "one"), pod("full", 0)
+		a.UID = "a"
+		full.Spec.NodeName = "n1"
+		full.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: *node("n", "r", 0).Status.Allocatable.Cpu()}
+		a.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: *node("n", "r", 0).Status.Allocatable.Cpu()}
+		w := deviceWorld(t, append(append(gpuNode("n1", 1), gpuNode("n2", 1)...), full, a, reserved(resourceClaim("one", 1), "n1", "gpu-0", a))...)
+		refuses := true
+		w.client.PrependReactor("update", "resourceclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+			if locked(w, func() bool { return refuses }) {
+				return true, nil, apierrors.NewForbidden(resourceClaims.GroupResource(), "one", errors.New("not now"))
+			}
+			return false, nil, nil
+		})
+		w.start()
+		w.after(assumeFor + time.Minute)
+		wantAt(t, w, []string{""}, "a")
+		locked(w, func() bool { refuses = false; return true })
+		w.after(2 * assumeFor)
+		wantAt(t, w, []string{"n2"}, "a")
+	})
+}
+
+// Devices that are reserved for several pods that wait are given back like those of one.
+func TestStrandedDevicesOfSeveralPods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		full := pod("full", 0)
+		full.Spec.NodeName = "n1"
+		full.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: *node("n", "r", 0).Status.Allocatable.Cpu()}
+		var pods []*corev1.Pod
+		objects := append(append(gpuNode("n1", 1), gpuNode("n2", 1)...), full)
+		for _, name := range []string{"g-0", "g-1"} {
+			p := withDevices(name, "one")
+			p.UID = types.UID(name)
+			p.Annotations["berth.dev/gang"], p.Annotations["berth.dev/min"] = "g", "2"
+			p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
+			pods = append(pods, p)
+			objects = append(objects, p)
+		}
+		w := deviceWorld(t, append(objects, reserved(resourceClaim("one", 1), "n1", "gpu-0", pods...))...)
+		w.start()
+		w.after(2 * assumeFor)
+		wantAt(t, w, []string{"n2", "n2"}, "g-0", "g-1")
+	})
+}
+
+// An allocation whose answer was lost is there: the pod starts with it.
+func TestTheAnswerToAnAllocationIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := deviceWorld(t, append(gpuNode("n1", 1), resourceClaim("one", 1), withDevices("a", "one"))...)
+		lost := false
+		w.client.PrependReactor("update", "resourceclaims", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			c := a.(clienttesting.UpdateAction).GetObject().(*resourcev1.ResourceClaim)
+			if a.GetSubresource() != "status" || lost {
+				return false, nil, nil
+			}
+			lost = true
+			c = c.DeepCopy()
+			locked(w, func() bool { c.ResourceVersion = w.next(); return true })
+			if err := w.client.Tracker().Update(resourceClaims, c, "default"); err != nil {
+				return true, nil, err
+			}
+			return true, nil, context.DeadlineExceeded
+		})
+		w.start()
+		w.after(2 * time.Second)
+		wantAt(t, w, []string{"n1"}, "a")
+		if !lost {
+			t.Error("nothing was lost")
+		}
 	})
 }

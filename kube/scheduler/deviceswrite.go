@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -100,20 +101,23 @@ func (v *preparer) allocateFor(ctx context.Context, w cluster.DeviceWant) error 
 // reserve writes the allocation, nil for a claim that has one, and for whom it is.
 func (v *preparer) reserve(ctx context.Context, c *resourcev1.ResourceClaim, made *resourcev1.AllocationResult, consumer resourcev1.ResourceClaimConsumerReference) error {
 	return v.editClaim(ctx, c, func(now *resourcev1.ResourceClaim) (bool, error) {
+		has, its := now.Status.Allocation, slices.Contains(now.Status.ReservedFor, consumer)
 		switch {
 		case now.DeletionTimestamp != nil:
 			return false, fmt.Errorf("it is being deleted")
-		case made != nil && now.Status.Allocation != nil:
+		case made != nil && has != nil && !(its && equality.Semantic.DeepEqual(has.Devices.Results, made.Devices.Results)):
 			return false, fmt.Errorf("it has other devices by now")
-		case made == nil && now.Status.Allocation == nil:
+		case made == nil && has == nil:
 			return false, fmt.Errorf("it has lost its devices")
+		case its && has != nil:
+			return false, nil // an earlier try came through, and its answer was lost
 		case len(now.Status.ReservedFor) >= resourcev1.ResourceClaimReservedForMaxSize:
 			return false, fmt.Errorf("it is in use by %d pods, as many as can be", len(now.Status.ReservedFor))
 		}
 		if made != nil {
 			now.Status.Allocation = made
 		}
-		if !slices.Contains(now.Status.ReservedFor, consumer) {
+		if !its {
 			now.Status.ReservedFor = append(now.Status.ReservedFor, consumer)
 		}
 		return true, nil
@@ -179,7 +183,10 @@ func (v *preparer) editClaim(ctx context.Context, c *resourcev1.ResourceClaim, e
 			}
 			needed, err := edit(now)
 			if err != nil || !needed {
-				refused = err
+				if refused = err; err == nil {
+					cluster.Trim(now)
+					v.s.feed.LearnResourceClaim(now)
+				}
 				return nil
 			}
 			status := now.Status

@@ -62,11 +62,16 @@ func (v *preparer) run(ctx context.Context) {
 	}
 }
 
-// recover gives back the devices of claims whose pods were not bound in time. It returns when to look again.
+// recover gives back the devices of claims whose pods were not bound in time, each namespace by itself: requests about one may hang. It
+// returns when to look again.
 func (v *preparer) recover() time.Time {
 	stranded, next := v.s.feed.Stranded(v.s.opts.Engine.AssumeFor)
-	if len(stranded) > 0 {
-		v.queue.put(&preparation{Reservation: &cluster.Reservation{Devices: stranded}})
+	by := make(map[string][]cluster.DeviceWant)
+	for _, w := range stranded {
+		by[namespaceOf(w.Pod)] = append(by[namespaceOf(w.Pod)], w)
+	}
+	for _, namespace := range sortedNames(by) {
+		v.queue.put(&preparation{Reservation: &cluster.Reservation{Devices: by[namespace]}})
 	}
 	return next
 }
