@@ -206,6 +206,11 @@ type GroupRef struct {
 	Make func() *unstructured.Unstructured
 }
 
+// Named says whether both are of the same name.
+func (r *GroupRef) Named(o *GroupRef) bool {
+	return r.Kind == o.Kind && r.Namespace == o.Namespace && r.Name == o.Name
+}
+
 // Field is a row of the table of a dialect's page.
 type Field struct {
 	Kind  string // Queue, PodGroup, "label", "annotation", "behaviour"

@@ -1,12 +1,17 @@
 package scheduler
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -72,6 +77,53 @@ func TestDialectsThatAreNotUsed(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A namespace in which nothing can be written keeps no other from having its objects written.
+func TestStatusesOfOtherNamespaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, node("n1", "r1", 1))
+		lists := make(map[schema.GroupVersionResource]string)
+		for _, k := range all.Find("kueue").Kinds() {
+			lists[k.GroupVersion().WithResource(k.Plural)] = k.Kind + "List"
+			w.client.Resources = append(w.client.Resources, &metav1.APIResourceList{GroupVersion: k.GroupVersion().String(), APIResources: []metav1.APIResource{{Kind: k.Kind}}})
+		}
+		foreign := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists)
+		var mu sync.Mutex
+		made := make(map[string]int)
+		foreign.PrependReactor("create", "workloads", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			mu.Lock()
+			made[a.GetNamespace()]++
+			mu.Unlock()
+			switch a.GetNamespace() {
+			case "hangs":
+				time.Sleep(statusEvery)
+				return true, nil, context.DeadlineExceeded
+			case "is-refused":
+				return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "workloads"}, "x", errors.New("no"))
+			}
+			return false, nil, nil
+		})
+		queued := func(namespace, name string) {
+			p := in(namespace, pod(name, 1))
+			p.Labels = map[string]string{"kueue.x-k8s.io/queue-name": "main"}
+			w.add(p)
+		}
+		for i := range mostForeignWrites + 1 {
+			if i < 50 {
+				queued("hangs", fmt.Sprint("p", i))
+			}
+			queued("is-refused", fmt.Sprint("p", i))
+		}
+		queued("well", "p")
+		w.start(func(o *Options) { o.foreign = foreign })
+		w.after(30 * time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		if made["well"] == 0 || made["hangs"] > 5 {
+			t.Errorf("requests by namespace %v", made)
+		}
+	})
 }
 
 func lastSlash(s string) int {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,22 +24,27 @@ import (
 const mostForeignWrites = 500
 
 // writeForeign makes the objects that stand for workloads in a dialect, and writes the statuses of these and of queues where they
-// should be others. They are for people: nothing is decided by them. A write that fails is tried again when there is something new.
+// should be others. They are for people: nothing is decided by them. A write that fails is tried again when there is something new. In a
+// namespace where the server does not answer no more is written this time, and who had no turn for the number of writes has the first the
+// next time: no namespace keeps others from theirs.
 func (s *scheduler) writeForeign(ctx context.Context) error {
 	if s.foreign == nil {
 		return nil
 	}
 	var first error
-	wrote := 0
+	wrote, namespace, silent := 0, "", make(map[string]bool)
 	note := func(err error) {
 		wrote++
+		if err != nil && passing(err) && namespace != "" {
+			silent[namespace] = true
+		}
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && first == nil {
 			first = err
 		}
 	}
 	for _, q := range s.feed.ForeignQueues() {
 		r, ok := q.Dialect.(dialect.Reporter)
-		if !ok || wrote >= mostForeignWrites {
+		if namespace = q.Object.GetNamespace(); !ok || wrote >= mostForeignWrites || silent[namespace] {
 			continue
 		}
 		q.State.Problem = q.Problem
@@ -48,12 +54,19 @@ func (s *scheduler) writeForeign(ctx context.Context) error {
 		}
 		s.patchForeign(ctx, q.Kind, q.Object, status, note)
 	}
-	for _, g := range s.feed.ForeignGroups() {
+	groups := s.feed.ForeignGroups()
+	from := 1 + slices.IndexFunc(groups, func(g cluster.ForeignGroup) bool { return g.Ref.Named(&s.lastGroup) })
+	for i := range groups {
+		g := &groups[(from+i)%len(groups)]
 		if wrote >= mostForeignWrites {
 			signal(s.reports.usage) // there is more
 			break
 		}
-		s.writeGroup(ctx, &g, note)
+		if namespace = g.Ref.Namespace; silent[namespace] {
+			continue
+		}
+		s.writeGroup(ctx, g, note)
+		s.lastGroup = dialect.GroupRef{Kind: g.Ref.Kind, Namespace: namespace, Name: g.Ref.Name}
 	}
 	return first
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/berth-dev/berth/kube/cluster"
 	"github.com/berth-dev/berth/kube/convert"
 	"github.com/berth-dev/berth/kube/devices"
+	"github.com/berth-dev/berth/kube/dialect"
 	"github.com/berth-dev/berth/record"
 )
 
@@ -161,7 +162,9 @@ type scheduler struct {
 	client  kubernetes.Interface
 	queues  queueClient       // once watched
 	foreign dynamic.Interface // once watched; nil: no dialects are read
-	log     *slog.Logger
+	// lastGroup is the one that writeForeign looked at last.
+	lastGroup dialect.GroupRef
+	log       *slog.Logger
 
 	inbox   *inbox
 	feed    *cluster.Feed
