@@ -114,9 +114,20 @@ func (e *expected) lookAt(m *member) {
 }
 
 // lookAtAll is expensive: it is for when a dialect comes into use, or its own controller does.
-func (f *Feed) lookAtAll() {
-	for uid := range f.expected.jobs { //archtest:any-order it fills a set
-		f.expected.look[uid] = true
+func (f *Feed) lookAtAll() { f.lookAtJobs(func(*batchv1.Job) bool { return true }) }
+
+// lookAtAllIn is for when the namespace says of pods that name no scheduler whose they are, or does not any more.
+func (f *Feed) lookAtAllIn(namespace string) {
+	if f.foreign.used() {
+		f.lookAtJobs(func(j *batchv1.Job) bool { return j.Namespace == namespace })
+	}
+}
+
+func (f *Feed) lookAtJobs(which func(*batchv1.Job) bool) {
+	for uid, j := range f.expected.jobs { //archtest:any-order it fills a set
+		if which(j) {
+			f.expected.look[uid] = true
+		}
 	}
 	f.out.wake()
 }

@@ -213,6 +213,24 @@ func TestExpectedPodsComeBack(t *testing.T) {
 	}
 }
 
+// A namespace whose pods become Berth's has its suspended Jobs planned too, and no longer when it is not any more.
+func TestNamespaceOfASuspendedJob(t *testing.T) {
+	w := newWatched()
+	w.Speak(all.Find("kueue"))
+	j := job("train", 1)
+	j.ResourceVersion, j.Generation, j.Spec.Suspend = "10", 1, new(true)
+	j.Labels = map[string]string{"kueue.x-k8s.io/queue-name": "main"}
+	j.Spec.Template.Spec = pod("x", 1).Spec
+	j.Spec.Template.Spec.SchedulerName = ""
+	w.SetOwner(j)
+	for i, labels := range []map[string]string{nil, {scheduleLabel: "true"}, {"other": "true"}} {
+		w.SetNamespace(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", Labels: labels}})
+		if got := w.knows().Pods; len(got) != i%2 {
+			t.Errorf("labels %v: the engine has %v", labels, got)
+		}
+	}
+}
+
 // A claim that goes between the plan and what is done about it is not passed over: its pod is not bound without.
 func TestClaimGoesAfterThePlan(t *testing.T) {
 	w := newClaimed()

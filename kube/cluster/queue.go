@@ -188,6 +188,9 @@ func (f *Feed) SetNamespace(n *corev1.Namespace) {
 	t.listen.AccessChanged()
 	was, known := t.namespaces[n.Name]
 	t.namespaces[n.Name] = is
+	if was.labels[scheduleLabel] != is.labels[scheduleLabel] {
+		f.lookAtAllIn(n.Name)
+	}
 	if was.queue != is.queue {
 		t.moved[n.Name] = true
 	}
