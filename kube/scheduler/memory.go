@@ -125,7 +125,7 @@ func (b *ledger) models(use *engine.QueueUse, q *v1alpha1.BerthQueue, name strin
 // within the last minute.
 func (b *ledger) remember(q *v1alpha1.BerthQueue, out *v1alpha1.QueueStatus) {
 	last := b.memory.written[q.Name]
-	if sp := q.Status.Spending; sp != nil {
+	if sp := q.Status.Spending; sp != nil && !sp.At.After(b.at) {
 		last = later(last, sp.At.Time) // by who came before
 	}
 	if b.uses == nil || b.at.Sub(last) < memoryEvery {
@@ -194,11 +194,12 @@ func hours(name string, seconds int64) resource.Quantity {
 	return *resource.NewMilliQuantity(seconds*1000/3600, resource.DecimalSI)
 }
 
-// restoreMemory gives the engine back what queues had spent and were promised.
-func (s *scheduler) restoreMemory() {
+// restoreMemory gives the engine back what queues had spent and were promised. What was spent by a later time than now, by the clock of who
+// wrote it, was spent by now: nothing would be charged until then.
+func (s *scheduler) restoreMemory(now time.Time) {
 	for _, q := range s.feed.Queues() {
 		if sp := q.Status.Spending; sp != nil {
-			v := engine.QueueUsage{Queue: q.Name, At: sp.At.UTC(), Total: sp.TotalSeconds, Decayed: sp.DecayedSeconds, Spent: spentOf(q)}
+			v := engine.QueueUsage{Queue: q.Name, At: sooner(sp.At.UTC(), now.UTC().Truncate(time.Second)), Total: sp.TotalSeconds, Decayed: sp.DecayedSeconds, Spent: spentOf(q)}
 			for _, u := range sp.Users {
 				v.Users = append(v.Users, engine.UserUsage{User: u.User, Decayed: u.DecayedSeconds})
 			}

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,6 +47,25 @@ func TestSpendingOutlastsTheScheduler(t *testing.T) {
 		}
 		if len(status.Budgets) != 2 || status.Budgets[0].SpentSeconds < 7200 || status.Budgets[0].SpentHours.Cmp(resource.MustParse("2")) < 0 || status.Budgets[0].To.Sub(status.Budgets[0].From.Time) != 24*time.Hour {
 			t.Errorf("budgets %+v", status.Budgets)
+		}
+	})
+}
+
+// A scheduler whose clock was ahead does not keep those after it from charging queues until then.
+func TestSpendingOfAClockThatWasAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := promised("q", 2)
+		q.Status.Spending = &v1alpha1.QueueSpending{At: metav1.NewTime(time.Now().Add(24 * time.Hour)), TotalSeconds: 100}
+		runs := pod("a", 1, "queue", "q")
+		runs.Spec.NodeName, runs.Status.Phase = "n1", corev1.PodRunning
+		w := newWorld(t, node("n1", "r1", 2), q, runs)
+		w.start(func(o *Options) { o.Engine.HalfLife = time.Hour })
+		for i := range 10 {
+			w.after(time.Minute)
+			w.add(pod(fmt.Sprint("stirs-", i), 9))
+		}
+		if got := w.queues.status("q").Spending; got == nil || got.TotalSeconds < 500 || got.At.After(time.Now()) {
+			t.Errorf("after ten minutes of one GPU it has spent %+v", got)
 		}
 	})
 }

@@ -37,8 +37,9 @@ func readState(ctx context.Context, client kubernetes.Interface, o Options) (*en
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("scheduler: read state: %w", err)
 	}
-	s.restore(time.Now())
-	s.restoreMemory()
+	now := time.Now()
+	s.restore(now)
+	s.restoreMemory(now)
 	s.feed.Settle()
 	s.apply(s.inbox.take())
 	return s.state, nil

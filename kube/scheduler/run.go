@@ -218,8 +218,9 @@ func (s *scheduler) work(ctx context.Context) error {
 	s.feed.Follow(false)
 	s.reports.open()
 	s.feed.Repeat()
-	s.restore(time.Now())
-	s.restoreMemory()
+	now := time.Now()
+	s.restore(now)
+	s.restoreMemory(now)
 	defer o.serving.lead(ctx, s)()
 	defer o.Observer.show(s)()
 	var workers sync.WaitGroup
