@@ -132,11 +132,17 @@ func (s *scheduler) serves(ctx context.Context, groupVersion, kind string) (bool
 	return false, nil
 }
 
-// handler calls set for every new version of an object and gone when it is deleted.
-func handler[T any](set, gone func(T)) cache.ResourceEventHandlerFuncs {
+// handler calls set for every new version of an object and gone when it is deleted: also where the watch was cut meanwhile, and another of
+// its name is there by then, which informers tell as a change.
+func handler[T metav1.Object](set, gone func(T)) cache.ResourceEventHandlerFuncs {
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { set(o.(T)) },
-		UpdateFunc: func(_, o any) { set(o.(T)) },
+		AddFunc: func(o any) { set(o.(T)) },
+		UpdateFunc: func(old, o any) {
+			if was, ok := old.(T); ok && was.GetUID() != o.(T).GetUID() {
+				gone(was)
+			}
+			set(o.(T))
+		},
 		DeleteFunc: func(o any) {
 			if d, ok := o.(cache.DeletedFinalStateUnknown); ok {
 				o = d.Obj

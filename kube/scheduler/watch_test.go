@@ -6,9 +6,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
 )
 
 // An API server that has just started may refuse everything for a moment. That ends no scheduler.
@@ -28,4 +32,19 @@ func TestAServerThatIsNotAwakeYet(t *testing.T) {
 			t.Errorf("a is on %q", got[0])
 		}
 	})
+}
+
+// An object that was replaced by one of its name while the watch was cut is gone: controllers are known by their UIDs, and a gang would wait
+// for the pods of both.
+func TestReplacedWhileTheWatchIsCut(t *testing.T) {
+	var got []string
+	h := handler(func(p *corev1.Pod) { got = append(got, "set "+string(p.UID)) }, func(p *corev1.Pod) { got = append(got, "gone "+string(p.UID)) })
+	a, b := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "a"}}, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "b"}}
+	h.OnAdd(a, false)
+	h.OnUpdate(a, a)
+	h.OnUpdate(a, b)
+	h.OnDelete(cache.DeletedFinalStateUnknown{Obj: b})
+	if diff := cmp.Diff([]string{"set a", "set a", "gone a", "set b", "gone b"}, got); diff != "" {
+		t.Error(diff)
+	}
 }
