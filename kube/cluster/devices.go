@@ -318,11 +318,22 @@ func (d *devices) read(node string) {
 	for key := range d.undone {
 		d.pods[key] = true
 	}
+	d.holdersMoved(node)
 	if len(d.local[node]) == 0 {
 		delete(d.offered, node)
 	}
 	d.stale[node] = true
 	clear(d.met)
+}
+
+// holdersMoved has the pods looked at whose claims have devices of the node: what they are charged depends on what these are.
+func (d *devices) holdersMoved(node string) {
+	//archtest:any-order it fills a set
+	for claim := range d.holding[node] {
+		for key := range d.users[claim] {
+			d.pods[key] = true
+		}
+	}
 }
 
 // tainted are the slices of the node with the taints that rules put on their devices, and one on those that the node lists as broken.

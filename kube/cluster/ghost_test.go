@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,12 +41,32 @@ func (w *watched) knows() engine.Snapshot {
 	}
 	all := w.state.Dump()
 	out := engine.Snapshot{Nodes: all.Nodes, Pods: all.Pods, Gangs: all.Gangs, Queues: all.Queues, Disruptions: all.Disruptions}
+	asked := askedFor(out.Pods)
 	for i := range out.Nodes {
-		out.Nodes[i].Version = 0
+		n := &out.Nodes[i]
+		n.Version = 0
+		n.Allocatable = slices.DeleteFunc(slices.Clone(n.Allocatable), func(a engine.Amount) bool { return strings.Contains(a.Resource, "/card") && !asked[a.Resource] })
+		n.Offers = slices.Clone(n.Offers)
+		for j := range n.Offers {
+			o := &n.Offers[j]
+			var left []string
+			for _, s := range o.Selections {
+				if asked[s] {
+					left = append(left, s)
+				}
+			}
+			o.Selections = left
+		}
 	}
 	for i := range out.Pods {
 		out.Pods[i].Version = 0
-		if p := &out.Pods[i]; p.Node != "" && p.PodRules != nil { // what a pod with a node would be spread by, if it waited
+		if p := &out.Pods[i]; p.Node == "" && (p.Foreign || p.Terminating) { // nobody plans it, and it takes nothing
+			*p = engine.Pod{Key: p.Key, UID: p.UID}
+		}
+		if p := &out.Pods[i]; p.Node == "" && p.Claims != nil { // which devices there are may have changed since it was charged
+			p.Claimed, p.Requests = 0, slices.DeleteFunc(slices.Clone(p.Requests), func(a engine.Amount) bool { return a.Resource == DefaultGPU })
+		}
+		if p := &out.Pods[i]; (p.Node != "" || p.Terminating || p.Foreign) && p.PodRules != nil { // what spreads a pod that waits for no place of ours
 			rules := *p.PodRules
 			if rules.Spread = nil; reflect.DeepEqual(rules, engine.PodRules{}) {
 				p.PodRules = nil
@@ -62,6 +83,28 @@ func (w *watched) knows() engine.Snapshot {
 	}
 	for i := range out.Disruptions {
 		out.Disruptions[i].Version = 0
+	}
+	return out
+}
+
+// askedFor are the selections and resources that pods ask for. What is told of others on nodes is left from pods that are gone.
+func askedFor(pods []engine.Pod) map[string]bool {
+	out := make(map[string]bool)
+	for i := range pods {
+		if pods[i].Foreign || pods[i].Terminating {
+			continue
+		}
+		for _, a := range pods[i].Requests {
+			out[a.Resource] = out[a.Resource] || pods[i].Node == ""
+		}
+		if pods[i].Claims == nil {
+			continue
+		}
+		for _, r := range pods[i].Claims.Requests {
+			for _, o := range r.Options {
+				out[o.Selection] = true
+			}
+		}
 	}
 	return out
 }

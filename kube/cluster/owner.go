@@ -181,7 +181,7 @@ func (f *Feed) RemoveOwner(object metav1.Object) {
 	}
 	delete(f.owners.all, old.UID)
 	cut(f.owners.below, old.Controller, old.UID)
-	f.ownerChanged(old.UID, len(old.Keys) == 0 && !old.Surges && !f.foreign.used())
+	f.ownerChanged(old.UID, len(old.Keys) == 0 && !old.Surges && len(old.Selector) == 0 && !f.foreign.used())
 }
 
 // ownerChanged looks again at the gangs of the owner's pods, and unless what it says to them is the same as

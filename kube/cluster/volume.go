@@ -18,11 +18,19 @@ func (f *Feed) SetClaim(c *corev1.PersistentVolumeClaim) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if key := keyOf(c); !outdated(f.storage.claims[key], c) {
-		f.storage.claims[key] = c
-		if forOnePod(c) {
-			f.storage.holdAgain(key)
-		}
+		f.storage.setClaim(key, c)
 		f.moved(key)
+	}
+}
+
+// setClaim takes in a claim, nil where it is gone. Who has one that one pod at a time may use is given again.
+func (s *storage) setClaim(key string, c *corev1.PersistentVolumeClaim) {
+	was := s.claims[key]
+	if was != nil && forOnePod(was) || c != nil && forOnePod(c) {
+		s.holdAgain(key)
+	}
+	if s.claims[key] = c; c == nil {
+		delete(s.claims, key)
 	}
 }
 
@@ -30,7 +38,7 @@ func (f *Feed) SetClaim(c *corev1.PersistentVolumeClaim) {
 func (f *Feed) RemoveClaim(c *corev1.PersistentVolumeClaim) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.storage.claims, keyOf(c))
+	f.storage.setClaim(keyOf(c), nil)
 	f.moved(keyOf(c))
 }
 
@@ -114,7 +122,15 @@ func (f *Feed) SetClass(c *storagev1.StorageClass) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.storage.classes[c.Name] = c
+	f.classesMoved()
+}
+
+// classesMoved has all claims looked at: few classes come and go.
+func (f *Feed) classesMoved() {
 	f.storage.all = true
+	for claim := range f.storage.holders { //archtest:any-order it fills a set
+		f.storage.countAgain(claim)
+	}
 	f.out.wake()
 }
 
@@ -123,8 +139,7 @@ func (f *Feed) RemoveClass(c *storagev1.StorageClass) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.storage.classes, c.Name)
-	f.storage.all = true
-	f.out.wake()
+	f.classesMoved()
 }
 
 // moved has the next cycle look at the claim's pods, and those who see to its volume look at once.
