@@ -61,6 +61,7 @@ type devices struct {
 	hosts map[string]*corev1.Node // nodes that list GPUs as broken, by name
 
 	undone map[string]bool // keys of pods for which it matters that other devices come or go: nothing is decided about those that they want, or there are none
+	asking map[string]bool // keys of pods that wait and ask for devices, by claims or as extended resources
 	pods   map[string]bool // keys of pods to give again
 	stale  map[string]bool // names of nodes to give again
 	// The devices that several nodes reach changed: all nodes are to be given again.
@@ -77,7 +78,7 @@ func newDevices(selects Selects, derives Derives, gpu string) *devices {
 		selects: selects, derives: derives, gpu: gpu,
 		slices: make(map[string]*resourcev1.ResourceSlice), pools: make(map[string]map[string]*resourcev1.ResourceSlice), local: make(map[string]map[string]bool), offered: make(map[string]convert.Offered), nodes: make(map[string]string),
 		claims: make(map[string]*resourcev1.ResourceClaim), classes: make(map[string]*resourcev1.DeviceClass), taints: make(map[string]*resourcev1.DeviceTaintRule), users: make(map[string]map[string]*member), extra: make(map[types.UID]string), resources: make(map[string]convert.Selection), loose: make(map[string]time.Time), holding: make(map[string]map[string]bool), met: make(map[string]meeting),
-		hosts: make(map[string]*corev1.Node), selections: make(map[string]convert.Selection), attributes: make(map[string]bool), derived: make(map[string]string), undone: make(map[string]bool), pods: make(map[string]bool), stale: make(map[string]bool),
+		hosts: make(map[string]*corev1.Node), selections: make(map[string]convert.Selection), attributes: make(map[string]bool), derived: make(map[string]string), undone: make(map[string]bool), asking: make(map[string]bool), pods: make(map[string]bool), stale: make(map[string]bool),
 	}
 }
 
@@ -92,6 +93,7 @@ func (d *devices) join(m *member) {
 
 func (d *devices) leave(m *member) {
 	delete(d.undone, m.key)
+	delete(d.asking, m.key)
 	claims, _ := d.claimsOf(m)
 	for _, c := range claims {
 		cut(d.users, c.Key, m.key)
@@ -412,6 +414,7 @@ func (d *devices) classMoved() {
 			d.pods[key] = true
 		}
 	}
+	maps.Copy(d.pods, d.asking)
 	clear(d.resources)
 	d.grown = true
 }
@@ -631,6 +634,7 @@ func (f *Feed) claimDevices(m *member, v *engine.Pod) (missing []string) {
 	if d.selects == nil {
 		return nil
 	}
+	delete(d.asking, m.key)
 	claims, missing := d.claimsOf(m)
 	stands := f.extendedClaim(m)
 	if len(m.pod.Spec.ResourceClaims) == 0 && len(claims) == 0 && stands == nil {
@@ -706,6 +710,9 @@ func (f *Feed) claimDevices(m *member, v *engine.Pod) (missing []string) {
 				v.Features = append(v.Features, what) // a claim of its PodGroup, or one that stands for resources
 			}
 			return missing
+		}
+		if len(asked.Selections) > 0 {
+			d.asking[m.key] = true
 		}
 		d.learn(&asked)
 		f.learnResources(stands)

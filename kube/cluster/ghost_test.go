@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -270,6 +271,28 @@ func TestNamespaceOfASuspendedJob(t *testing.T) {
 		w.SetNamespace(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", Labels: labels}})
 		if got := w.knows().Pods; len(got) != i%2 {
 			t.Errorf("labels %v: the engine has %v", labels, got)
+		}
+	}
+}
+
+// What a pod that waits for extended resources is charged at least follows the devices that several nodes reach.
+func TestChargeFollowsDevicesOfSeveralNodes(t *testing.T) {
+	w := newWatched()
+	class := cardClass()
+	class.Spec.ExtendedResourceName = new("example.com/card")
+	w.SetDeviceClass(class)
+	s := cardsOn("everywhere", "a")
+	s.Spec.NodeName, s.Spec.AllNodes = nil, new(true)
+	p := pod("p", 0)
+	p.UID, p.ResourceVersion = "p", "1"
+	asks := corev1.ResourceList{"example.com/card": resource.MustParse("1")}
+	p.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: asks, Limits: asks}
+	w.SetPod(p)
+	for i, change := range []func(){func() {}, func() { w.SetSlice(s) }, func() { w.RemoveSlice(s) }} {
+		change()
+		w.knows()
+		if got, want := w.state.Dump().Pods[0].Claimed, int64(i%2)*engine.Whole; got != want {
+			t.Errorf("step %d: it is charged %d, want %d", i, got, want)
 		}
 	}
 }
