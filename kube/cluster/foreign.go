@@ -316,6 +316,7 @@ func (f *Feed) RemoveForeign(u *unstructured.Unstructured) {
 	delete(s.namesakes, kind+"/"+keyOf(u))
 	f.listen.Forget(u.GetUID())
 	if by.Grouping {
+		f.forgetGroup(groupKey{kind, u.GetNamespace(), u.GetName()}) // also where nobody asks for groups: another scheduler leads
 		delete(f.made.said, groupKey{kind, u.GetNamespace(), u.GetName()})
 		f.reenterGroup(groupKey{kind, u.GetNamespace(), u.GetName()})
 		f.reenterMade(groupKey{kind, u.GetNamespace(), u.GetName()})
@@ -587,8 +588,7 @@ func (f *Feed) ForeignGroups() []ForeignGroup {
 		v := ForeignGroup{Dialect: by.Dialect, Kind: by.Kind, Ref: dialect.GroupRef{Kind: key.kind, Namespace: key.namespace, Name: key.name}}
 		if t := s.objects[key.kind][key.namespace+"/"+key.name]; t != nil {
 			v.Object, v.Unread, v.Problem = t.raw, t.said.Unread, t.said.Problem
-		} else if len(g.members) == 0 && (g.make == nil || f.expected.jobs[g.job] == nil) {
-			delete(s.groups, key)
+		} else if f.forgetGroup(key) {
 			continue
 		}
 		v.Ref.Make = g.make
@@ -644,6 +644,16 @@ func (f *Feed) ForeignGroups() []ForeignGroup {
 		out = append(out, v)
 	}
 	return append(out, s.alone()...)
+}
+
+// forgetGroup forgets what is known of a workload whose object is gone, where it has no pods, and no Job that would have it made again.
+func (f *Feed) forgetGroup(key groupKey) bool {
+	g := f.foreign.groups[key]
+	if g == nil || len(g.members) > 0 || g.make != nil && f.expected.jobs[g.job] != nil {
+		return false
+	}
+	delete(f.foreign.groups, key)
+	return true
 }
 
 // alone are the objects that would stand for a workload, have no pods, and say what has no effect, or said so.

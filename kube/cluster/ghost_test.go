@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/engine"
@@ -294,6 +296,32 @@ func TestChargeFollowsDevicesOfSeveralNodes(t *testing.T) {
 		if got, want := w.state.Dump().Pods[0].Claimed, int64(i%2)*engine.Whole; got != want {
 			t.Errorf("step %d: it is charged %d, want %d", i, got, want)
 		}
+	}
+}
+
+// Of workloads that are over nothing is kept once their objects are gone, also by a scheduler that does not lead and writes no statuses.
+func TestMemoryOfWorkloadsThatAreGone(t *testing.T) {
+	w := newWatched()
+	w.Speak(all.Find("kueue"))
+	for i := range 20 {
+		p := pod(fmt.Sprint("p-", i), 1)
+		p.UID, p.ResourceVersion, p.Labels = types.UID(p.Name), fmt.Sprint(10+i), map[string]string{"kueue.x-k8s.io/queue-name": "main"}
+		w.SetPod(p)
+		w.knows()
+		var stands *unstructured.Unstructured
+		for _, g := range w.ForeignGroups() {
+			stands = g.Ref.Make()
+		}
+		w.SetForeign(stands)
+		p = p.DeepCopy()
+		p.Status.Phase = corev1.PodSucceeded
+		w.SetPod(p)
+		w.RemovePod(p)
+		w.RemoveForeign(stands)
+		w.knows()
+	}
+	if got := len(w.foreign.groups); got > 0 {
+		t.Errorf("%d workloads remembered", got)
 	}
 }
 
