@@ -219,6 +219,21 @@ func (a *api) updateNode(ctx context.Context, n *corev1.Node) error {
 	return unlessGone(err)
 }
 
+// untaint takes the taint away where it is, and says how the node is then.
+func (a *api) untaint(ctx context.Context, n *corev1.Node, key string) (*corev1.Node, error) {
+	is := func(t corev1.Taint) bool { return t.Key == key }
+	if !slices.ContainsFunc(n.Spec.Taints, is) {
+		return n, nil
+	}
+	next := n.DeepCopy()
+	next.Spec.Taints = slices.DeleteFunc(next.Spec.Taints, is)
+	_, err := a.core.CoreV1().Nodes().Update(ctx, next, metav1.UpdateOptions{})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return n, nil // at the next look
+	}
+	return next, err
+}
+
 func (a *api) deleteNode(ctx context.Context, n *corev1.Node) error {
 	return unlessGone(a.core.CoreV1().Nodes().Delete(ctx, n.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(n.UID))}))
 }

@@ -43,6 +43,7 @@ type autoscaler struct {
 	unneeded map[string]time.Time     // nodes on which nothing runs, since when
 	retry    map[string]time.Duration // of ProvisioningRequests
 	status   string                   // as last written
+	cleaned  bool                     // see cleanUp
 }
 
 type backoff struct {
@@ -108,6 +109,9 @@ func (g *group) node(w *world, name string) *corev1.Node {
 }
 
 func (s *autoscaler) look(ctx context.Context, w *world) error {
+	if err := s.cleanUp(ctx, w); err != nil {
+		return err
+	}
 	requests, err := list[provisioningRequest](ctx, s.api, requestResource)
 	if err != nil {
 		return err
@@ -121,6 +125,26 @@ func (s *autoscaler) look(ctx context.Context, w *world) error {
 	problems = append(problems, s.scaleUp(ctx, w, bins))
 	problems = append(problems, s.scaleDown(ctx, w, bins))
 	return errors.Join(append(problems, s.tellStatus(ctx, w))...)
+}
+
+// cleanUp takes away, once, the taints of nodes that whoever came before was about to delete: work may have come for them
+// (core/static_autoscaler.go, cleanUpIfRequired).
+func (s *autoscaler) cleanUp(ctx context.Context, w *world) error {
+	if s.cleaned {
+		return nil
+	}
+	for i, n := range w.nodes {
+		if w.machine(n.Name) == nil {
+			continue
+		}
+		next, err := s.untaint(ctx, n, toBeDeleted)
+		if err != nil {
+			return err
+		}
+		w.nodes[i] = next
+	}
+	s.cleaned = true
+	return nil
 }
 
 // bins are all nodes and those that are on their way (core/static_autoscaler.go, addUpcomingNodesToClusterSnapshot).
@@ -192,10 +216,11 @@ func (s *autoscaler) settle(ctx context.Context, w *world, requests []provisioni
 		s.log(ctx, w, corev1.EventTypeWarning, "ScaleUpFailed", fmt.Sprintf("Failed adding %d nodes to group %s due to %s.%s; source errors: %s", len(list), name, errorClass(code), code, message))
 		s.wait(w, name, code, message)
 		for _, m := range list {
-			problems = append(problems, s.giveBack(ctx, w, m.Name))
-			if key := m.Annotations[consumeKey]; key != "" { // of a request all go, or none
-				problems = append(problems, s.revert(ctx, w, requests, key))
+			if r := waitingFor(requests, m.Annotations[consumeKey]); r != nil { // of a request all go, or none
+				problems = append(problems, s.withdraw(ctx, w, r))
+				continue
 			}
+			problems = append(problems, s.giveBack(ctx, w, m.Name))
 		}
 	}
 	return errors.Join(problems...)

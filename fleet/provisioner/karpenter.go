@@ -60,7 +60,7 @@ func (k *karpenter) look(ctx context.Context, w *world) error {
 	slices.SortFunc(pools, func(a, b nodePool) int {
 		return cmp.Or(cmp.Compare(b.Spec.Weight, a.Spec.Weight), strings.Compare(a.Name, b.Name))
 	})
-	var problems []error
+	problems := []error{k.cleanUp(ctx, w, claims)}
 	for i := range claims {
 		if err := k.reconcile(ctx, w, &claims[i], pools); err != nil {
 			problems = append(problems, fmt.Errorf("nodeclaim %s: %w", claims[i].Name, err))
@@ -75,6 +75,24 @@ func (k *karpenter) look(ctx context.Context, w *world) error {
 		problems = append(problems, k.tellPool(ctx, w, &pools[i], claims))
 	}
 	return errors.Join(problems...)
+}
+
+// cleanUp takes the taint of nodes that are disrupted away from those that are not: whoever was about to delete them was killed on the
+// way, and work may have come for them (pkg/controllers/disruption/controller.go, Reconcile).
+func (k *karpenter) cleanUp(ctx context.Context, w *world, claims []nodeClaim) error {
+	for i := range claims {
+		c := &claims[i]
+		n := nodeOf(w, c)
+		if n == nil || n.DeletionTimestamp != nil || c.DeletionTimestamp != nil {
+			continue
+		}
+		next, err := k.untaint(ctx, n, disruptedTaint)
+		if err != nil {
+			return err
+		}
+		w.nodes[slices.Index(w.nodes, n)] = next
+	}
+	return nil
 }
 
 // makeNodePools gives each Pool with launch a NodePool of its name, once, where none has it for its class. Who deletes it has none.

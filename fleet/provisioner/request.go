@@ -1,6 +1,7 @@
 package provisioner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,7 +64,12 @@ func (r *provisioningRequest) is(condition string) bool {
 	return meta.IsStatusConditionTrue(r.Status.Conditions, condition)
 }
 
-// answer takes the next step of requests: bookings that are over, those that hold, and of those that wait the first
+// waits says that the request is neither provisioned nor over.
+func (r *provisioningRequest) waits() bool {
+	return !r.is(condFailed) && !r.is(condProvisioned) && r.DeletionTimestamp == nil
+}
+
+// answer takes the next step of requests: bookings that are over, those that hold, those that machines come for, and of the others the first
 // (processors/provreq/processor.go, injector.go).
 func (s *autoscaler) answer(ctx context.Context, w *world, requests []provisioningRequest, bins []*bin) error {
 	var problems []error
@@ -82,7 +88,17 @@ func (s *autoscaler) answer(ctx context.Context, w *world, requests []provisioni
 	}
 	for i := range requests {
 		r := &requests[i]
-		if r.Spec.Class != checkCapacity && r.Spec.Class != bestEffortAtomic || r.DeletionTimestamp != nil || !s.due(w, r) {
+		if of := s.machinesOf(w, r); len(of) > 0 && r.waits() { // before others are given the room that they make
+			pods, err := s.podsOf(ctx, r)
+			if err == nil {
+				err = s.complete(ctx, w, r, pods, bins, of)
+			}
+			problems = append(problems, err)
+		}
+	}
+	for i := range requests {
+		r := &requests[i]
+		if r.Spec.Class != checkCapacity && r.Spec.Class != bestEffortAtomic || r.DeletionTimestamp != nil || len(s.machinesOf(w, r)) > 0 || !s.due(w, r) {
 			continue
 		}
 		pods, err := s.podsOf(ctx, r)
@@ -121,7 +137,7 @@ func (s *autoscaler) refresh(ctx context.Context, w *world, r *provisioningReque
 
 // due says whether the request is to be tried now: it is new, or its last try was long enough ago.
 func (s *autoscaler) due(w *world, r *provisioningRequest) bool {
-	if r.is(condFailed) || r.is(condProvisioned) {
+	if !r.waits() {
 		delete(s.retry, r.key())
 		return false
 	}
@@ -140,24 +156,7 @@ func (s *autoscaler) due(w *world, r *provisioningRequest) bool {
 // provide looks for room for all pods of the request; where there is too little, machines are asked for if its class does that
 // (provisioningrequest/checkcapacity, besteffortatomic).
 func (s *autoscaler) provide(ctx context.Context, w *world, r *provisioningRequest, pods []*corev1.Pod, bins []*bin) error {
-	if of := s.machinesOf(w, r); len(of) > 0 { // the provider is being asked
-		if slices.ContainsFunc(of, func(m v1alpha1.Machine) bool { return m.Status.Phase != v1alpha1.MachineLaunched }) {
-			book(w, bins, r, pods)
-			return nil
-		}
-		book(w, bins, r, pods)
-		return s.say(ctx, w, r, condProvisioned, metav1.ConditionTrue, "CapacityIsProvisioned", "Capacity is found in the cluster")
-	}
-	trial := make([]*bin, len(bins))
-	for i, b := range bins {
-		trial[i] = &bin{node: b.node, free: b.free.DeepCopy(), pods: b.pods}
-	}
-	var left []*corev1.Pod
-	for _, p := range pods {
-		if !place(trial, p) {
-			left = append(left, p)
-		}
-	}
+	left := unplaced(bins, pods)
 	if len(left) == 0 {
 		book(w, bins, r, pods)
 		return s.say(ctx, w, r, condProvisioned, metav1.ConditionTrue, "CapacityIsFound", "Capacity is found in the cluster")
@@ -172,22 +171,70 @@ func (s *autoscaler) provide(ctx context.Context, w *world, r *provisioningReque
 	return s.notFound(ctx, w, r)
 }
 
+// unplaced are the pods that find no room beside each other.
+func unplaced(bins []*bin, pods []*corev1.Pod) (left []*corev1.Pod) {
+	trial := make([]*bin, len(bins))
+	for i, b := range bins {
+		trial[i] = &bin{node: b.node, free: b.free.DeepCopy(), pods: b.pods}
+	}
+	for _, p := range pods {
+		if !place(trial, p) {
+			left = append(left, p)
+		}
+	}
+	return left
+}
+
+// complete waits for the machines that were asked for. The real one asks its provider for all in one call; here whoever asked may have
+// been killed after some of them: the rest is asked for now, in the same group, or all are given back.
+func (s *autoscaler) complete(ctx context.Context, w *world, r *provisioningRequest, pods []*corev1.Pod, bins []*bin, of []v1alpha1.Machine) error {
+	if left := unplaced(bins, pods); len(left) > 0 {
+		for _, g := range s.groups(w) {
+			if g.name != groupOf(&of[0]) || s.closed(w, g) != "" {
+				continue
+			}
+			if nodes, helped := g.estimate(w, left); len(helped) == len(left) {
+				book(w, bins, r, pods)
+				return s.grow(ctx, w, g, nodes, r.key())
+			}
+		}
+		return s.withdraw(ctx, w, r)
+	}
+	book(w, bins, r, pods)
+	if slices.ContainsFunc(of, func(m v1alpha1.Machine) bool { return m.Status.Phase != v1alpha1.MachineLaunched }) {
+		return nil
+	}
+	return s.say(ctx, w, r, condProvisioned, metav1.ConditionTrue, "CapacityIsProvisioned", "Capacity is found in the cluster")
+}
+
 func (s *autoscaler) notFound(ctx context.Context, w *world, r *provisioningRequest) error {
 	return s.say(ctx, w, r, condProvisioned, metav1.ConditionFalse, "CapacityIsNotFound", "Capacity is not found, CA will try to find it later.")
 }
 
-// revert gives back what came for a request of which a machine was refused.
-func (s *autoscaler) revert(ctx context.Context, w *world, requests []provisioningRequest, key string) error {
-	var problems []error
-	for i := range requests {
-		if r := &requests[i]; r.key() == key && !r.is(condProvisioned) {
-			for _, m := range s.machinesOf(w, r) {
-				problems = append(problems, s.giveBack(ctx, w, m.Name))
-			}
-			problems = append(problems, s.notFound(ctx, w, r))
+// withdraw gives back what came for a request of which a machine is missing, those that were refused last: whoever comes next begins again
+// as long as there is one.
+func (s *autoscaler) withdraw(ctx context.Context, w *world, r *provisioningRequest) error {
+	of := s.machinesOf(w, r)
+	slices.SortStableFunc(of, func(a, b v1alpha1.Machine) int {
+		return cmp.Compare(len(a.Status.Error), len(b.Status.Error)) // who was refused has an error
+	})
+	problems := []error{s.notFound(ctx, w, r)}
+	for _, m := range of {
+		if err := s.giveBack(ctx, w, m.Name); err != nil {
+			return errors.Join(append(problems, err)...)
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// waitingFor is the request of the key that is not provisioned yet; nil: there is none.
+func waitingFor(requests []provisioningRequest, key string) *provisioningRequest {
+	for i := range requests {
+		if r := &requests[i]; r.key() == key && r.waits() {
+			return r
+		}
+	}
+	return nil
 }
 
 func (s *autoscaler) machinesOf(w *world, r *provisioningRequest) (out []v1alpha1.Machine) {
