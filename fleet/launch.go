@@ -29,10 +29,12 @@ import (
 type launches struct {
 	store cache.Store   // of *v1alpha1.Machine
 	poke  chan struct{} // capacity 1: Machines changed
+	// said are answers that the store does not have yet, by Machine; owned by the controller's loop.
+	said map[types.UID]v1alpha1.MachinePhase
 }
 
 func newLaunches(store cache.Store) *launches {
-	return &launches{store: store, poke: make(chan struct{}, 1)}
+	return &launches{store: store, poke: make(chan struct{}, 1), said: make(map[types.UID]v1alpha1.MachinePhase)}
 }
 
 // news carries a token whenever Machines changed.
@@ -50,12 +52,13 @@ func (l *launches) changed() {
 	}
 }
 
-// events are what the informer calls. Since when a machine is idle is no news.
+// events are what the informer calls. Since when a machine is idle is no news. What changes in one without an answer is: an answer is for
+// the Machine as it was seen, and the one that was under way is refused.
 func (l *launches) events() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { l.changed() },
 		UpdateFunc: func(old, obj any) {
-			if a, b := old.(*v1alpha1.Machine), obj.(*v1alpha1.Machine); a.UID != b.UID || a.Status.Phase != b.Status.Phase {
+			if a, b := old.(*v1alpha1.Machine), obj.(*v1alpha1.Machine); a.UID != b.UID || a.Status.Phase != b.Status.Phase || b.Status.Phase == "" {
 				l.changed()
 			}
 		},
@@ -127,19 +130,21 @@ func registerTaints(text string) (out []corev1.Taint) {
 	return out
 }
 
-// answerLaunches gives the Machines that were asked for, or says why not. One goroutine calls it.
+// answerLaunches gives the Machines that were asked for, or says why not. One goroutine calls it. An answer is never taken back, also
+// where the local copy does not have it yet.
 func (c *controller) answerLaunches(ctx context.Context, now time.Time) {
 	if c.launches == nil {
 		return
 	}
 	list, given := c.launches.list(), make(map[[2]string]int)
-	for _, m := range list {
-		if m.Status.Phase == v1alpha1.MachineLaunched {
+	phases := c.launches.phases(list)
+	for i, m := range list {
+		if phases[i] == v1alpha1.MachineLaunched {
 			given[[2]string{m.Spec.Pool, m.Spec.Zone}]++
 		}
 	}
-	for _, m := range list {
-		if m.Status.Phase != "" || m.DeletionTimestamp != nil {
+	for i, m := range list {
+		if phases[i] != "" || m.DeletionTimestamp != nil {
 			continue
 		}
 		at := [2]string{m.Spec.Pool, m.Spec.Zone}
@@ -147,14 +152,30 @@ func (c *controller) answerLaunches(ctx context.Context, now time.Time) {
 		if !answered {
 			continue
 		}
-		if status.Phase == v1alpha1.MachineLaunched {
-			given[at]++
-		}
-		if err := c.pools.patchMachine(ctx, m, status); err != nil && ctx.Err() == nil {
+		switch err := c.pools.patchMachine(ctx, m, status); {
+		case err == nil:
+			c.launches.said[m.UID] = status.Phase
+			if status.Phase == v1alpha1.MachineLaunched {
+				given[at]++
+			}
+		case apierrors.IsNotFound(err) || apierrors.IsConflict(err): // gone or changed, and its event is on the way
+		case ctx.Err() == nil:
 			c.log.Debug("status of machine", "machine", m.Name, "err", err)
 			c.launches.changed()
 		}
 	}
+}
+
+// phases are what was last said of each Machine of the list. It forgets what the store has by now, and what is gone.
+func (l *launches) phases(list []*v1alpha1.Machine) []v1alpha1.MachinePhase {
+	out, said := make([]v1alpha1.MachinePhase, len(list)), make(map[types.UID]v1alpha1.MachinePhase)
+	for i, m := range list {
+		if out[i] = m.Status.Phase; out[i] == "" && l.said[m.UID] != "" {
+			out[i], said[m.UID] = l.said[m.UID], l.said[m.UID]
+		}
+	}
+	l.said = said
+	return out
 }
 
 // failing is how launches fail now.
@@ -199,17 +220,13 @@ func launchMessage(e v1alpha1.LaunchError, m *v1alpha1.Machine) string {
 	return "You are not authorized to perform this operation."
 }
 
-// patchMachine replaces what the provider says of a machine.
+// patchMachine replaces what the provider says of a machine, unless it changed since it was read.
 func (c *poolClient) patchMachine(ctx context.Context, m *v1alpha1.Machine, s v1alpha1.MachineStatus) error {
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": m.UID}, "status": s})
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": m.UID, "resourceVersion": m.ResourceVersion}, "status": s})
 	if err != nil {
 		return err
 	}
-	err = c.rest.Patch(types.MergePatchType).Resource("machines").Name(m.Name).SubResource("status").Body(body).Do(ctx).Error()
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // gone, and its event is on the way
-	}
-	return err
+	return c.rest.Patch(types.MergePatchType).Resource("machines").Name(m.Name).SubResource("status").Body(body).Do(ctx).Error()
 }
 
 // machineInformer keeps a local copy of all Machines.
