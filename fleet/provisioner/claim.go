@@ -47,12 +47,19 @@ func (k *karpenter) reconcile(ctx context.Context, w *world, c *nodeClaim, pools
 	if gone || err != nil {
 		return err
 	}
+	registered := s.is(condRegistered)
 	if err := k.register(ctx, w, c, s); err != nil {
 		return err
+	}
+	if !registered && s.is(condRegistered) {
+		if err := k.tellHealth(ctx, w, c, pools, true, condHealthy, ""); err != nil {
+			return err
+		}
 	}
 	if err := k.initialize(ctx, w, c, s); err != nil {
 		return err
 	}
+	k.drift(c, s, pools)
 	k.consolidatable(w, c, s, pools)
 	if !equality.Semantic.DeepEqual(before.Labels, c.Labels) {
 		if err := k.patch(ctx, nodeClaimResource, "", c.Name, "", map[string]any{"metadata": map[string]any{"uid": c.UID, "labels": c.Labels}}); err != nil {
@@ -306,20 +313,15 @@ func (k *karpenter) overdue(w *world, c *nodeClaim, s conditions) string {
 	return ""
 }
 
-// failHealth has the NodePool say that its nodes do not come. Karpenter waits for several failures in a row; here one is enough.
+// failHealth counts a claim that did not come.
 func (k *karpenter) failHealth(ctx context.Context, w *world, c *nodeClaim, s conditions, pools []nodePool, why string) error {
-	i := slices.IndexFunc(pools, func(p nodePool) bool { return p.Name == c.Labels[nodePoolLabel] })
-	if i < 0 || why == "expired" {
+	if why == "expired" {
 		return nil
 	}
-	p := &pools[i]
-	reason, message := "RegistrationFailed", "Failed to register node"
 	if o := s.get(condLaunched); o.Status != metav1.ConditionTrue {
-		reason, message = o.Reason, o.Message
+		return k.tellHealth(ctx, w, c, pools, false, o.Reason, o.Message)
 	}
-	conditions{list: &p.Status.Conditions, generation: p.Generation, now: w.now, of: []string{condValid, condClassReady}}.
-		set(condHealthy, metav1.ConditionFalse, reason, message)
-	return k.patch(ctx, nodePoolResource, "", p.Name, "status", map[string]any{"metadata": map[string]any{"uid": p.UID}, "status": p.Status})
+	return k.tellHealth(ctx, w, c, pools, false, "RegistrationFailed", "Failed to register node")
 }
 
 // duration reads what Karpenter calls a nillable duration; false: Never, or nothing.

@@ -27,13 +27,18 @@ type planned struct {
 // errNoOffer and the others are why a NodePool has no node for a pod (pkg/controllers/provisioning/scheduling/nodeclaim.go).
 var errNoOffer = errors.New("no instance type which met the scheduling requirements and had enough resources, had a required offering")
 
-// provision makes NodeClaims for pods that wait, and says to each pod where it should be. It returns the names of nodes and claims that
-// pods were put on (pkg/controllers/provisioning/provisioner.go, scheduling/scheduler.go).
-func (k *karpenter) provision(ctx context.Context, w *world, pools []nodePool, claims []nodeClaim, problems *[]error) map[string]bool {
-	nominated := make(map[string]bool)
+// provision makes NodeClaims for pods that wait, and says to each pod where it should be. true: there are claims now that the list does
+// not have (pkg/controllers/provisioning/provisioner.go, scheduling/scheduler.go).
+func (k *karpenter) provision(ctx context.Context, w *world, pools []nodePool, claims []nodeClaim, problems *[]error) (more bool) {
 	waiting := pending(w, k.Clock.Wall(batchIdle), k.Clock.Wall(batchMax))
+	for i := range claims { // and those whose node leaves, for which room is kept until they come (provisioner.go, Schedule)
+		if claims[i].DeletionTimestamp != nil {
+			waiting = append(waiting, moving(w, claims[i].Name)...)
+		}
+	}
+	sortPods(waiting)
 	if len(waiting) == 0 {
-		return nominated
+		return false
 	}
 	bins := k.bins(w, claims)
 	templates := k.templates(w, pools, claims)
@@ -47,7 +52,6 @@ pods:
 		for _, b := range bins {
 			if b.admits(p, ephemeral) {
 				b.put(p)
-				nominated[b.node.Name] = true
 				k.nominate(ctx, w, p, b, claims)
 				continue pods
 			}
@@ -74,7 +78,7 @@ pods:
 			k.tell(ctx, w.now, podRef(p), "karpenter", corev1.EventTypeNormal, "Nominated", "Pod should schedule on: nodeclaim/"+name, eventTTL)
 		}
 	}
-	return nominated
+	return len(plans) > 0
 }
 
 // pending are the pods that wait for nodes, the largest first, once no more have come for a moment
@@ -97,7 +101,12 @@ func pending(w *world, idle, most time.Duration) (out []*corev1.Pod) {
 	if w.now.Before(last.Add(idle)) && w.now.Before(first.Add(most)) {
 		return nil
 	}
-	slices.SortStableFunc(out, func(a, b *corev1.Pod) int {
+	sortPods(out)
+	return out
+}
+
+func sortPods(pods []*corev1.Pod) {
+	slices.SortStableFunc(pods, func(a, b *corev1.Pod) int {
 		x, y := requests(a), requests(b)
 		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 			l, r := x[name], y[name]
@@ -107,7 +116,6 @@ func pending(w *world, idle, most time.Duration) (out []*corev1.Pod) {
 		}
 		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
 	})
-	return out
 }
 
 // bins are all nodes, and those that claims will become.
@@ -318,8 +326,14 @@ func (k *karpenter) failed(ctx context.Context, w *world, p *corev1.Pod, err err
 	k.tell(ctx, w.now, podRef(p), "karpenter", corev1.EventTypeWarning, "FailedScheduling", "Failed to schedule pod, "+err.Error(), failedTTL)
 }
 
+// keep has the node not be disrupted while pods are on their way to it.
+func (k *karpenter) keep(w *world, node string) {
+	k.nominated[node] = w.now.Add(k.Clock.Wall(nominatedTTL))
+}
+
 // nominate says to the pod that a node which exists or is on its way is for it.
 func (k *karpenter) nominate(ctx context.Context, w *world, p *corev1.Pod, b *bin, claims []nodeClaim) {
+	k.keep(w, b.node.Name)
 	var on []string
 	if slices.ContainsFunc(claims, func(c nodeClaim) bool { return c.Name == b.node.Name }) {
 		on = append(on, "nodeclaim/"+b.node.Name)
@@ -340,6 +354,12 @@ func (k *karpenter) makeClaim(ctx context.Context, n *planned) (string, error) {
 		c.Labels = make(map[string]string)
 	}
 	c.Labels[nodePoolLabel] = p.Name
+	for _, r := range p.Spec.Template.Spec.Requirements { // labels that only the NodePool knows (resolveCustomLabelsFromRequirements)
+		if _, set := c.Labels[r.Key]; !set && r.Operator == corev1.NodeSelectorOpIn && len(r.Values) > 0 && !strings.Contains(r.Key, "kubernetes.io/") && !strings.Contains(r.Key, "karpenter.") {
+			c.Labels[r.Key] = r.Values[0]
+		}
+	}
+	c.Annotations = hashed(p, c.Annotations)
 	c.OwnerReferences = []metav1.OwnerReference{{APIVersion: karpenterVersion.String(), Kind: "NodePool", Name: p.Name, UID: p.UID, BlockOwnerDeletion: new(true)}}
 	c.Spec = p.Spec.Template.Spec
 	c.Spec.Requirements = n.requirements()

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/robfig/cron/v3"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,7 +36,7 @@ func (k *karpenter) consolidatable(w *world, c *nodeClaim, s conditions, pools [
 	}
 	k.podsOn[c.Name] = now
 	i := slices.IndexFunc(pools, func(p nodePool) bool { return p.Name == c.Labels[nodePoolLabel] })
-	if i < 0 || !s.is(condInitialized) {
+	if i < 0 || pools[i].Spec.Replicas != nil || !s.is(condInitialized) {
 		s.clear(condConsolidatable)
 		return
 	}
@@ -51,60 +52,105 @@ func (k *karpenter) consolidatable(w *world, c *nodeClaim, s conditions, pools [
 	s.set(condConsolidatable, metav1.ConditionTrue, condConsolidatable, "")
 }
 
-// disrupt gives nodes back on which nothing runs, as many at a time as the budgets allow (pkg/controllers/disruption/emptiness.go). Nodes
-// that could be replaced by fewer or cheaper ones are left alone: the fleet's machines are of one type each.
-func (k *karpenter) disrupt(ctx context.Context, w *world, pools []nodePool, claims []nodeClaim, nominated map[string]bool) error {
-	var problems []error
-	for i := range pools {
-		p := &pools[i]
-		left := k.allowed(w, p, claims)
-		for j := range claims {
-			c := &claims[j]
-			n := nodeOf(w, c)
-			s := k.conditionsOf(w, c)
-			if c.Labels[nodePoolLabel] != p.Name || c.DeletionTimestamp != nil || n == nil || !s.is(condConsolidatable) || nominated[c.Name] || k.podsOn[c.Name] != "" || n.Annotations[doNotDisrupt] == "true" {
-				continue
-			}
-			if left == 0 {
-				k.tell(ctx, w.now, poolRef(p), "karpenter", corev1.EventTypeNormal, "DisruptionBlocked", "No allowed disruptions for disruption reason Empty due to blocking budget", time.Minute)
-				break
-			}
-			left--
-			next := n.DeepCopy() // the taint comes before the delete (disruption/queue.go, markDisrupted)
-			next.Spec.Taints = mergeTaints(next.Spec.Taints, []corev1.Taint{{Key: disruptedTaint, Effect: corev1.TaintEffectNoSchedule}})
-			problems = append(problems, k.updateNode(ctx, next))
-			k.tell(ctx, w.now, nodeRef(n), "karpenter", corev1.EventTypeNormal, "DisruptionTerminating", "Disrupting Node: Empty", eventTTL)
-			k.tell(ctx, w.now, claimRef(c), "karpenter", corev1.EventTypeNormal, "DisruptionTerminating", "Disrupting NodeClaim: Empty", eventTTL)
-			problems = append(problems, k.deleteClaim(ctx, w, c))
+// disrupt has the first method act that finds something to do (pkg/controllers/disruption/controller.go, NewMethods). true: one did, and it
+// is looked again at once.
+func (k *karpenter) disrupt(ctx context.Context, w *world, pools []nodePool, claims []nodeClaim) (bool, error) {
+	for name, until := range k.nominated {
+		if !w.now.Before(until) {
+			delete(k.nominated, name)
 		}
 	}
-	return errors.Join(problems...)
+	for _, x := range k.commands { // pods will be on their way to what replaces their node
+		for _, name := range x.replacements {
+			k.keep(w, name)
+		}
+	}
+	for _, method := range []func(context.Context, *world, []nodePool, []nodeClaim) (bool, error){k.releaseEmpty, k.replaceStatic, k.replaceDrifted, k.consolidate} {
+		if did, err := method(ctx, w, pools, claims); did || err != nil {
+			return did, err
+		}
+	}
+	return false, nil
+}
+
+// releaseEmpty gives nodes back on which nothing runs, as many at a time as the budgets allow (pkg/controllers/disruption/emptiness.go).
+func (k *karpenter) releaseEmpty(ctx context.Context, w *world, pools []nodePool, claims []nodeClaim) (bool, error) {
+	left := k.budgets(ctx, w, pools, claims, becauseEmpty)
+	var list []*nodeClaim
+	for i := range claims {
+		c := &claims[i]
+		p := poolOf(pools, c)
+		if p == nil || p.Spec.Replicas != nil || !k.conditionsOf(w, c).is(condConsolidatable) || len(moving(w, c.Name)) > 0 || !k.candidate(ctx, w, c, false) {
+			continue
+		}
+		if left[p.Name] > 0 {
+			left[p.Name]--
+			list = append(list, c)
+		}
+	}
+	if len(list) == 0 {
+		return false, nil
+	}
+	return true, k.start(ctx, w, claims, becauseEmpty, list, rescheduled{})
 }
 
 func poolRef(p *nodePool) corev1.ObjectReference {
 	return corev1.ObjectReference{APIVersion: karpenterVersion.String(), Kind: "NodePool", Name: p.Name, UID: p.UID}
 }
 
-// allowed is how many nodes of the pool may be disrupted now because they are empty: the least of its budgets, less those that are on their
-// way out (pkg/apis/v1/nodepool.go, MustGetAllowedDisruptions). A budget with a schedule is taken to hold always.
-func (k *karpenter) allowed(w *world, p *nodePool, claims []nodeClaim) int {
-	total, leaving := 0, 0
-	for i := range claims {
-		c := &claims[i]
-		if c.Labels[nodePoolLabel] != p.Name || !k.conditionsOf(w, c).is(condInitialized) {
-			continue
+// budgets are how many nodes of each NodePool may be disrupted now for the reason: the least of its budgets that hold now, less those that
+// are on their way out or not Ready (pkg/controllers/disruption/helpers.go, BuildDisruptionBudgetMapping).
+func (k *karpenter) budgets(ctx context.Context, w *world, pools []nodePool, claims []nodeClaim, reason string) map[string]int {
+	out := make(map[string]int)
+	for i := range pools {
+		p := &pools[i]
+		total, leaving := 0, 0
+		for j := range claims {
+			c := &claims[j]
+			n, s := nodeOf(w, c), k.conditionsOf(w, c)
+			if c.Labels[nodePoolLabel] != p.Name || !s.is(condInitialized) || s.is(condTerminating) {
+				continue
+			}
+			if total++; c.DeletionTimestamp != nil || k.disrupting(c.Name) || n == nil || n.DeletionTimestamp != nil || !isReady(n) {
+				leaving++
+			}
 		}
-		if total++; c.DeletionTimestamp != nil {
-			leaving++
+		least := math.MaxInt
+		for _, b := range p.Spec.Disruption.Budgets {
+			if len(b.Reasons) == 0 || slices.Contains(b.Reasons, reason) {
+				least = min(least, b.allows(total, w.now))
+			}
 		}
+		if total > 0 && least == 0 {
+			k.tell(ctx, w.now, poolRef(p), "karpenter", corev1.EventTypeNormal, "DisruptionBlocked", "No allowed disruptions for disruption reason "+reason+" due to blocking budget", time.Minute)
+		}
+		out[p.Name] = max(0, least-leaving)
 	}
-	least := math.MaxInt
-	for _, b := range p.Spec.Disruption.Budgets {
-		if len(b.Reasons) == 0 || slices.Contains(b.Reasons, "Empty") {
-			least = min(least, budgetOf(b.Nodes, total))
-		}
+	return out
+}
+
+func isReady(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// allows is how many of so many nodes may be disrupted at once: any number while the budget's schedule does not hold, none where it cannot
+// be read. A budget holds for its duration from each hit of its schedule, in UTC and at no other speed
+// (pkg/apis/v1/nodepool.go, GetAllowedDisruptions and IsActive).
+func (b *budget) allows(total int, now time.Time) int {
+	if b.Schedule == "" && b.Duration == "" {
+		return budgetOf(b.Nodes, total)
 	}
-	return max(0, least-leaving)
+	schedule, err := cron.ParseStandard("TZ=UTC " + b.Schedule)
+	lasts, bad := time.ParseDuration(b.Duration)
+	if err != nil || bad != nil && b.Duration != "" {
+		return 0
+	}
+	if schedule.Next(now.UTC().Add(-lasts)).After(now.UTC()) {
+		return math.MaxInt
+	}
+	return budgetOf(b.Nodes, total)
 }
 
 // budgetOf is a number, or a share of the total rounded up.

@@ -27,6 +27,7 @@ const (
 	disruptEvery   = 10 * time.Second // pkg/controllers/disruption/controller.go, pollingPeriod
 	podEventTTL    = 10 * time.Second // pkg/controllers/nodeclaim/podevents/controller.go, dedupeTimeout
 	unavailableTTL = 3 * time.Minute  // aws/karpenter-provider-aws: pkg/cache/cache.go, UnavailableOfferingsTTL
+	nominatedTTL   = 20 * time.Second // pkg/controllers/state/statenode.go, nominationWindow
 	eventTTL       = 2 * time.Minute  // pkg/events/recorder.go, defaultDedupeTimeout
 	failedTTL      = 5 * time.Minute  // pkg/controllers/provisioning/scheduling/events.go, PodFailedToScheduleEvent
 )
@@ -38,10 +39,13 @@ type karpenter struct {
 	podsOn      map[string]string    // which pods a claim's node had, by claim
 	disrupted   time.Time            // when it was last looked for nodes to disrupt
 	made        map[types.UID]bool   // Pools that have their NodePool from here
+	commands    []*command           // nodes that are being disrupted
+	nominated   map[string]time.Time // nodes and claims that pods were put on, by name, until when they are kept for them
+	health      map[types.UID][]bool // by NodePool, its last claims that became nodes or did not; see tellHealth
 }
 
 func newKarpenter(a *api) *karpenter {
-	return &karpenter{api: a, unavailable: make(map[string]time.Time), podsOn: make(map[string]string), made: make(map[types.UID]bool)}
+	return &karpenter{api: a, unavailable: make(map[string]time.Time), podsOn: make(map[string]string), made: make(map[types.UID]bool), nominated: make(map[string]time.Time), health: make(map[types.UID][]bool)}
 }
 
 func (k *karpenter) look(ctx context.Context, w *world) error {
@@ -60,39 +64,30 @@ func (k *karpenter) look(ctx context.Context, w *world) error {
 	slices.SortFunc(pools, func(a, b nodePool) int {
 		return cmp.Or(cmp.Compare(b.Spec.Weight, a.Spec.Weight), strings.Compare(a.Name, b.Name))
 	})
-	problems := []error{k.cleanUp(ctx, w, claims)}
+	var problems []error
+	for i := range pools {
+		problems = append(problems, k.rehash(ctx, w, &pools[i], claims))
+	}
+	problems = append(problems, k.carryOn(ctx, w, claims), k.cleanUp(ctx, w, claims))
 	for i := range claims {
 		if err := k.reconcile(ctx, w, &claims[i], pools); err != nil {
 			problems = append(problems, fmt.Errorf("nodeclaim %s: %w", claims[i].Name, err))
 		}
 	}
-	nominated := k.provision(ctx, w, pools, claims, &problems)
-	if !w.now.Before(k.disrupted.Add(k.Clock.Wall(disruptEvery))) {
-		k.disrupted = w.now
-		problems = append(problems, k.disrupt(ctx, w, pools, claims, nominated))
+	more := k.provision(ctx, w, pools, claims, &problems)
+	for i := range pools {
+		problems = append(problems, k.static(ctx, w, &pools[i], claims))
+	}
+	if !more && !w.now.Before(k.disrupted.Add(k.Clock.Wall(disruptEvery))) {
+		did, err := k.disrupt(ctx, w, pools, claims)
+		if problems = append(problems, err); !did {
+			k.disrupted = w.now
+		}
 	}
 	for i := range pools {
 		problems = append(problems, k.tellPool(ctx, w, &pools[i], claims))
 	}
 	return errors.Join(problems...)
-}
-
-// cleanUp takes the taint of nodes that are disrupted away from those that are not: whoever was about to delete them was killed on the
-// way, and work may have come for them (pkg/controllers/disruption/controller.go, Reconcile).
-func (k *karpenter) cleanUp(ctx context.Context, w *world, claims []nodeClaim) error {
-	for i := range claims {
-		c := &claims[i]
-		n := nodeOf(w, c)
-		if n == nil || n.DeletionTimestamp != nil || c.DeletionTimestamp != nil {
-			continue
-		}
-		next, err := k.untaint(ctx, n, disruptedTaint)
-		if err != nil {
-			return err
-		}
-		w.nodes[slices.Index(w.nodes, n)] = next
-	}
-	return nil
 }
 
 // makeNodePools gives each Pool with launch a NodePool of its name, once, where none has it for its class. Who deletes it has none.
@@ -244,8 +239,71 @@ func (k *karpenter) tellPool(ctx context.Context, w *world, p *nodePool, claims 
 	} else {
 		s.set(condClassReady, metav1.ConditionFalse, "NodeClassNotFound", "NodeClass not found on cluster")
 	}
+	k.checkHealth(w, p, &next, s)
 	if equality.Semantic.DeepEqual(next, p.Status) {
 		return nil
 	}
 	return k.patch(ctx, nodePoolResource, "", p.Name, "status", map[string]any{"metadata": map[string]any{"uid": p.UID}, "status": next})
+}
+
+// healthOf is how many of the last claims of a NodePool count (pkg/state/nodepoolhealth/tracker.go, BufferSize), and badOf how many of them
+// that became no node make it unhealthy (the same, ThresholdFalse).
+const (
+	healthOf = 4
+	badOf    = 2
+)
+
+func unhealthy(last []bool) bool {
+	bad := 0
+	for _, ok := range last {
+		if !ok {
+			bad++
+		}
+	}
+	return bad >= badOf
+}
+
+// checkHealth begins anew where the NodePool or its class changed, and takes over what a controller before this one said
+// (pkg/controllers/nodepool/registrationhealth/controller.go).
+func (k *karpenter) checkHealth(w *world, p *nodePool, next *nodePoolStatus, s conditions) {
+	class := w.pool(p.Spec.Template.Spec.NodeClassRef.Name)
+	if class == nil {
+		return
+	}
+	o := s.get(condHealthy)
+	if len(k.health[p.UID]) == 0 && o != nil && o.Status == metav1.ConditionTrue {
+		k.health[p.UID] = []bool{true}
+	}
+	if len(k.health[p.UID]) == 0 && o != nil && o.Status == metav1.ConditionFalse {
+		k.health[p.UID] = make([]bool, badOf)
+	}
+	if o == nil || next.NodeClassObservedGeneration != class.Generation || o.ObservedGeneration != p.Generation {
+		s.set(condHealthy, metav1.ConditionUnknown, "AwaitingReconciliation", "object is awaiting reconciliation")
+		delete(k.health, p.UID)
+	}
+	next.NodeClassObservedGeneration = class.Generation
+}
+
+// tellHealth counts a claim that became a node, or did not, and has the NodePool say what follows
+// (pkg/controllers/nodeclaim/lifecycle/registration.go and liveness.go, updateNodePoolRegistrationHealth).
+func (k *karpenter) tellHealth(ctx context.Context, w *world, c *nodeClaim, pools []nodePool, ok bool, reason, message string) error {
+	p := poolOf(pools, c)
+	if p == nil || !slices.ContainsFunc(c.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == p.UID }) {
+		return nil
+	}
+	last := append(slices.Clone(k.health[p.UID]), ok)
+	last = last[max(0, len(last)-healthOf):]
+	is := metav1.ConditionTrue
+	if !ok {
+		is = metav1.ConditionFalse
+	}
+	s := conditions{list: &p.Status.Conditions, generation: p.Generation, now: w.now, of: []string{condValid, condClassReady}}
+	if o := s.get(condHealthy); unhealthy(last) == !ok && (o == nil || o.Status != is) {
+		s.set(condHealthy, is, reason, message)
+		if err := k.patch(ctx, nodePoolResource, "", p.Name, "status", map[string]any{"metadata": map[string]any{"uid": p.UID}, "status": p.Status}); err != nil {
+			return err
+		}
+	}
+	k.health[p.UID] = last
+	return nil
 }

@@ -32,6 +32,8 @@ const (
 	condRegistered     = "Registered"
 	condInitialized    = "Initialized"
 	condConsolidatable = "Consolidatable"
+	condDrifted        = "Drifted"
+	condDisruption     = "DisruptionReason"
 	condDrained        = "Drained"
 	condVolumes        = "VolumesDetached"
 	condTerminating    = "InstanceTerminating"
@@ -79,6 +81,8 @@ type nodePoolStatus struct {
 	Resources  corev1.ResourceList `json:"resources,omitempty"`
 	Nodes      int64               `json:"nodes"`
 	Conditions []metav1.Condition  `json:"conditions,omitempty"`
+
+	NodeClassObservedGeneration int64 `json:"nodeClassObservedGeneration,omitempty"`
 }
 
 type nodeClaim struct {

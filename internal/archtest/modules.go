@@ -41,7 +41,7 @@ var Modules = map[string][]string{
 	"fleet/kubelet":                  {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/component-helpers", "k8s.io/dynamic-resource-allocation", "k8s.io/klog/v2"},
 	"fleet/shell":                    {"mvdan.cc/sh/v3"},
 	"fleet/shell/internal/lang":      {"mvdan.cc/sh/v3"},
-	"fleet/provisioner":              {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/component-helpers", "k8s.io/klog/v2", "sigs.k8s.io/yaml"},
+	"fleet/provisioner":              {"github.com/robfig/cron/v3", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/component-helpers", "k8s.io/klog/v2", "sigs.k8s.io/yaml"},
 	"fleet/storage":                  {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/component-helpers"},
 	"fleet/stream":                   {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/cri-streaming", "k8s.io/utils"},
 	"fleet/ksm":                      {"k8s.io/api", "k8s.io/apimachinery"},
