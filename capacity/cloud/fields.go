@@ -60,7 +60,7 @@ func (f *fields) number(path string) (int64, bool) {
 // time is nil where there is none, or it cannot be read. The clouds differ in how they write the offset.
 func (f *fields) time(path string) *metav1.Time {
 	s := f.text(path)
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05.999999999-0700", "2006-01-02T15:04:05"} {
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05.999999999-0700", "2006-01-02T15:04:05", "2006-01-02T15:04Z07:00", time.DateOnly} {
 		if t, err := time.Parse(layout, s); err == nil && t.Year() > 1970 && t.Year() < 10_000 {
 			out := metav1.NewTime(t.UTC().Truncate(time.Second))
 			return &out

@@ -3,6 +3,9 @@ package cloud
 import (
 	"errors"
 	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 )
@@ -58,7 +61,10 @@ func readGCP(f *fields) (v1alpha1.Reservation, error) {
 	if required, _ := f.at("specificReservationRequired").(bool); required {
 		r.Spec.Match = v1alpha1.MatchTargeted
 	}
+	r.Spec.End = f.time("deleteAtTime") // of those that a calendar or a future reservation made, too
 	switch f.text("status") {
+	case "INVALID":
+		r.Status.State = v1alpha1.ReservationFailed
 	case "READY", "UPDATING":
 		r.Status.State = v1alpha1.ReservationActive
 	case "CREATING":
@@ -79,6 +85,9 @@ func readFuture(f *fields) (v1alpha1.Reservation, error) {
 	at := "specificSkuProperties."
 	r.Spec.InstanceType, r.Spec.Match = last(f.text(at+"instanceProperties.machineType")), v1alpha1.MatchTargeted
 	r.Spec.Start, r.Spec.End = f.time("timeWindow.startTime"), f.time("timeWindow.endTime")
+	if seconds, ok := f.number("timeWindow.duration.seconds"); ok && r.Spec.Start != nil && r.Spec.End == nil && seconds > 0 && seconds < longest {
+		r.Spec.End = pointer(metav1.NewTime(r.Spec.Start.Add(time.Duration(seconds) * time.Second)))
+	}
 	total, ok := f.number(at + "totalCount")
 	if !ok {
 		err = errors.Join(err, errors.New("it has no specificSkuProperties.totalCount"))
@@ -86,6 +95,8 @@ func readFuture(f *fields) (v1alpha1.Reservation, error) {
 	switch f.text("status.procurementStatus") {
 	case "FULFILLED":
 		err = errors.New("it is fulfilled: import the reservations that came of it")
+	case "DRAFTING":
+		err = errors.New("it is a draft that nobody has submitted")
 	case "CANCELLED", "DECLINED", "FAILED", "FAILED_PARTIALLY_FULFILLED":
 		r.Status.State = v1alpha1.ReservationFailed
 	default:
@@ -97,6 +108,9 @@ func readFuture(f *fields) (v1alpha1.Reservation, error) {
 	}
 	return checked(r, total, err)
 }
+
+// longest is how many seconds a reservation lasts at most: ten years.
+const longest = 10 * 366 * 24 * 3600
 
 // named reads what all of Google's reservations have. They are zonal, so their zone is in their name.
 func named(f *fields) (r v1alpha1.Reservation, err error) {
@@ -148,10 +162,17 @@ func readAzure(f *fields) (r v1alpha1.Reservation, err error) {
 		number, _ := zones[0].(string)
 		r.Spec.Zone = location + "-" + number
 	}
-	r.Spec.Start = f.time("timeCreated")
+	r.Spec.Start, r.Spec.End = f.time("timeCreated"), f.time("scheduleProfile.end")
+	if start := f.time("scheduleProfile.start"); start != nil { // of a block, or of one that is for later
+		r.Spec.Start = start
+	}
 	total, ok := f.number("sku.capacity")
 	if !ok {
 		err = errors.New("it has no sku.capacity; a group alone does not say what it has: import az capacity reservation list")
+	}
+	planned := f.text("instanceView.reservationStateInfo.reservationState")
+	if n, ok := f.number("instanceView.utilizationInfo.currentCapacity"); ok && planned == "PartiallyFulfilled" {
+		total = min(total, n) // what was delivered of it
 	}
 	if list, ok := f.at("instanceView.utilizationInfo.virtualMachinesAllocated").([]any); ok && int64(len(list)) <= total {
 		r.Status.Available = pointer(int32(total) - int32(len(list)))
@@ -166,10 +187,20 @@ func readAzure(f *fields) (r v1alpha1.Reservation, err error) {
 	default:
 		r.Status.State = v1alpha1.ReservationActive
 	}
+	if state, ok := azureStates[planned]; ok && r.Status.State == v1alpha1.ReservationActive {
+		r.Status.State = state
+	}
 	if err == nil {
 		err = gpusOf(&r, "", 0)
 	}
 	return checked(r, total, err)
+}
+
+// azureStates are the states of reservations for later, in their instance view.
+var azureStates = map[string]v1alpha1.ReservationState{
+	"Pending": v1alpha1.ReservationScheduled, "Approved": v1alpha1.ReservationScheduled, "Committed": v1alpha1.ReservationScheduled,
+	"Live": v1alpha1.ReservationActive, "PartiallyFulfilled": v1alpha1.ReservationActive,
+	"Declined": v1alpha1.ReservationFailed, "FulfillmentFailed": v1alpha1.ReservationFailed,
 }
 
 func pointer[T any](v T) *T { return &v }
