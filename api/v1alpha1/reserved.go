@@ -21,8 +21,8 @@ func (r *Reservation) StateAt(now time.Time) ReservationState {
 		return ReservationExpired
 	case r.Spec.Start != nil && now.Before(r.Spec.Start.Time):
 		return ReservationScheduled
-	case r.Spec.Start == nil && said == ReservationScheduled:
-		return said
+	case said == ReservationScheduled && (r.Spec.Start == nil || r.Status.ObservedAt != nil && !r.Status.ObservedAt.Time.Before(r.Spec.Start.Time)):
+		return said // it should have started, and its provider said after that that it had not
 	case said == ReservationExpiring || r.Spec.End != nil && r.Spec.End.Sub(now) <= expiring:
 		return ReservationExpiring
 	}

@@ -200,7 +200,7 @@ func (r *reservation) unpaid(now time.Time) {
 	case v1alpha1.ReservationScheduled:
 		r.Cause = notStarted
 		r.Message = fmt.Sprintf("reservation %s has not started", r.Name)
-		if !r.Start.IsZero() {
+		if r.Start.After(now) {
 			r.Message = fmt.Sprintf("reservation %s starts at %s, in %s", r.Name, clock(r.Start), rough(r.Start.Sub(now)))
 		}
 	case v1alpha1.ReservationFailed:

@@ -339,6 +339,9 @@ func TestUsable(t *testing.T) {
 		{"Usable", []v1alpha1.Pool{pool}, func(*v1alpha1.Reservation) {}},
 		{"Usable", []v1alpha1.Pool{pool}, func(r *v1alpha1.Reservation) { r.Spec.Zone = "b" }},
 		{"ReservationNotStarted", []v1alpha1.Pool{pool}, func(r *v1alpha1.Reservation) { r.Spec.Start = at(time.Hour) }},
+		{"ReservationNotStarted", []v1alpha1.Pool{pool}, func(r *v1alpha1.Reservation) { // it is late
+			r.Spec.Start, r.Status.State, r.Status.ObservedAt = at(-time.Hour), v1alpha1.ReservationScheduled, at(-time.Minute)
+		}},
 		{"ReservationEnded", []v1alpha1.Pool{pool}, func(r *v1alpha1.Reservation) { r.Spec.End = at(-time.Hour) }},
 		{"ReservationEnded", []v1alpha1.Pool{pool}, func(r *v1alpha1.Reservation) { r.Spec.End = at(time.Minute) }},
 		{"ReservationWrongZone", []v1alpha1.Pool{pool}, func(r *v1alpha1.Reservation) { r.Spec.Zone = "c" }},
@@ -354,5 +357,20 @@ func TestUsable(t *testing.T) {
 			t.Errorf("%+v, want %s", got, c.want)
 		}
 		meta.SetStatusCondition(&r.Status.Conditions, got)
+	}
+}
+
+// TestLateReservation gives no machine: its provider said after its start that it had not begun.
+func TestLateReservation(t *testing.T) {
+	now := time.Date(2026, 11, 17, 12, 0, 0, 0, time.UTC)
+	at := func(d time.Duration) *metav1.Time { return &metav1.Time{Time: now.Add(d)} }
+	for _, c := range []struct {
+		start, observed *metav1.Time
+		want            bool
+	}{{at(-time.Hour), at(-time.Minute), true}, {at(-time.Hour), at(-2 * time.Hour), false}, {nil, at(-time.Minute), true}} {
+		r := &v1alpha1.Reservation{Spec: v1alpha1.ReservationSpec{Start: c.start}, Status: v1alpha1.ReservationStatus{State: v1alpha1.ReservationScheduled, ObservedAt: c.observed}}
+		if got := reservation(r, &view{now: now}); got.Failed != c.want {
+			t.Errorf("start %v, observed %v: gives nothing: %t", c.start, c.observed, got.Failed)
+		}
 	}
 }

@@ -33,7 +33,7 @@ func usable(r *v1alpha1.Reservation, pools []v1alpha1.Pool, machines []v1alpha1.
 		return metav1.Condition{Type: v1alpha1.ReservationUsable, Status: metav1.ConditionFalse, Reason: reason, Message: fmt.Sprintf(format, args...)}
 	}
 	switch state := r.StateAt(now); {
-	case state == v1alpha1.ReservationScheduled && r.Spec.Start != nil:
+	case state == v1alpha1.ReservationScheduled && r.Spec.Start != nil && r.Spec.Start.After(now):
 		return no("ReservationNotStarted", "It starts at %s.", clock(r.Spec.Start))
 	case state == v1alpha1.ReservationScheduled:
 		return no("ReservationNotStarted", "It has not started.")

@@ -150,7 +150,7 @@ func reservation(r *v1alpha1.Reservation, v *view) launch.Reservation {
 		out.Available, out.Observed = new(int(*r.Status.Available)), v.now
 	}
 	state := r.StateAt(v.now)
-	out.Failed = state == v1alpha1.ReservationFailed || state == v1alpha1.ReservationExpired || state == v1alpha1.ReservationScheduled && r.Spec.Start == nil
+	out.Failed = state == v1alpha1.ReservationFailed || state == v1alpha1.ReservationExpired || state == v1alpha1.ReservationScheduled && (r.Spec.Start == nil || !r.Spec.Start.After(v.now))
 	return out
 }
 

@@ -41,7 +41,7 @@ func unusable(c *check.Case, r supply.Reserved) (why.Cause, check.Finding) {
 		return check.Finding{Message: drawn + ", which " + message, Evidence: []facts.Evidence{r.Shown(field, value)}}
 	}
 	switch state := r.Reservation.StateAt(c.Now); {
-	case state == v1alpha1.ReservationScheduled && x.Start != nil:
+	case state == v1alpha1.ReservationScheduled && x.Start != nil && x.Start.After(c.Now):
 		f := say("starts at "+clock(x.Start.Time), "spec.start", clock(x.Start.Time))
 		f.Until, f.Because = x.Start.Time, "reservation "+r.Reservation.Name+" starts"
 		return "reservation-not-started", f
