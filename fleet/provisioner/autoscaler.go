@@ -40,7 +40,8 @@ const (
 type autoscaler struct {
 	*api
 	backoff  map[string]backoff       // by group
-	unneeded map[string]time.Time     // nodes on which nothing runs, since when
+	unneeded map[string]time.Time     // nodes on which little or nothing runs, since when
+	drained  map[string]bool          // nodes that are to be deleted and had work
 	retry    map[string]time.Duration // of ProvisioningRequests
 	status   string                   // as last written
 	cleaned  bool                     // see cleanUp
@@ -53,7 +54,7 @@ type backoff struct {
 }
 
 func newAutoscaler(a *api) *autoscaler {
-	return &autoscaler{api: a, backoff: make(map[string]backoff), unneeded: make(map[string]time.Time), retry: make(map[string]time.Duration)}
+	return &autoscaler{api: a, backoff: make(map[string]backoff), unneeded: make(map[string]time.Time), drained: make(map[string]bool), retry: make(map[string]time.Duration)}
 }
 
 // group is a node group as it is now.
@@ -268,7 +269,7 @@ func (s *autoscaler) scaleUp(ctx context.Context, w *world, bins []*bin) error {
 	var problems []error
 	groups := s.groups(w)
 	for len(left) > 0 {
-		g, nodes, helped := s.best(w, groups, left)
+		g, nodes, helped := s.best(w, groups, left, false)
 		if g == nil {
 			break
 		}
@@ -297,18 +298,39 @@ func place(bins []*bin, p *corev1.Pod) bool {
 	return false
 }
 
-// best is the group that has nodes for the most pods, of these the first, and how many nodes that takes. The real one asks an expander.
-func (s *autoscaler) best(w *world, groups []*group, pods []*corev1.Pod) (best *group, nodes int, helped []*corev1.Pod) {
+// best is the group whose nodes would waste least, of equal ones the first, how many nodes that takes, and whom it helps; all: only groups
+// that help all (core/scaleup/orchestrator/orchestrator.go, and expander/waste/waste.go, which is the default; it draws between equal ones).
+func (s *autoscaler) best(w *world, groups []*group, pods []*corev1.Pod, all bool) (best *group, nodes int, helped []*corev1.Pod) {
+	least := 0.0
 	for _, g := range groups {
 		if s.closed(w, g) != "" {
 			continue
 		}
 		n, h := g.estimate(w, pods)
-		if len(h) > len(helped) {
-			best, nodes, helped = g, n, h
+		if n == 0 || all && len(h) < len(pods) {
+			continue
+		}
+		if lost := g.waste(n, h); best == nil || lost < least {
+			best, nodes, helped, least = g, n, h, lost
 		}
 	}
 	return best, nodes, helped
+}
+
+// waste is the share of CPU, and that of memory, of so many new nodes that the pods leave unused.
+func (g *group) waste(nodes int, pods []*corev1.Pod) (sum float64) {
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		each := g.offer.node.Status.Capacity[name]
+		have, used := float64(each.MilliValue())*float64(nodes), 0.0
+		for _, p := range pods {
+			need := requests(p)[name]
+			used += float64(need.MilliValue())
+		}
+		if have > 0 {
+			sum += (have - used) / have
+		}
+	}
+	return sum
 }
 
 // estimate is how many nodes of the group the pods take, and which of them are helped (estimator/binpacking_estimator.go).
@@ -379,53 +401,6 @@ func (s *autoscaler) grow(ctx context.Context, w *world, g *group, nodes int, re
 	}
 	s.log(ctx, w, corev1.EventTypeNormal, "ScaledUpGroup", fmt.Sprintf("Scale-up: group %s size set to %d instead of %d (max: %d)", g.name, g.size+nodes, g.size, g.max))
 	return errors.Join(problems...)
-}
-
-// scaleDown gives back nodes on which nothing has run for long enough (core/scaledown/unneeded, actuation/actuator.go). Nodes that are
-// little used are left alone: gangs are not moved.
-func (s *autoscaler) scaleDown(ctx context.Context, w *world, bins []*bin) error {
-	var problems []error
-	booked := make(map[string]bool)
-	for _, b := range bins {
-		booked[b.node.Name] = len(b.pods) > 0
-	}
-	for _, m := range slices.Clone(w.machines) {
-		n := w.node(m.Name)
-		if n == nil {
-			continue
-		}
-		p := w.pool(m.Spec.Pool)
-		if p == nil || p.Spec.Launch.Consolidation == v1alpha1.ConsolidateNever || booked[n.Name] || used(w, n.Name) || n.Annotations["cluster-autoscaler.kubernetes.io/scale-down-disabled"] == "true" {
-			delete(s.unneeded, n.Name)
-			problems = append(problems, s.taint(ctx, n, corev1.Taint{Key: deletionCandidate, Effect: corev1.TaintEffectPreferNoSchedule}, false))
-			continue
-		}
-		since, known := s.unneeded[n.Name]
-		if !known {
-			since = w.now
-			s.unneeded[n.Name] = since
-		}
-		if w.now.Before(since.Add(s.Clock.Wall(p.Spec.Launch.ConsolidateAfter.Duration))) {
-			problems = append(problems, s.taint(ctx, n, corev1.Taint{Key: deletionCandidate, Value: fmt.Sprint(since.Unix()), Effect: corev1.TaintEffectPreferNoSchedule}, true))
-			continue
-		}
-		if !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == toBeDeleted }) {
-			problems = append(problems, s.taint(ctx, n, corev1.Taint{Key: toBeDeleted, Value: fmt.Sprint(w.now.Unix()), Effect: corev1.TaintEffectNoSchedule}, true))
-			s.tell(ctx, w.now, nodeRef(n), "cluster-autoscaler", corev1.EventTypeNormal, "ScaleDown", "marked the node as toBeDeleted/unschedulable", autoscalerQuiet)
-			s.log(ctx, w, corev1.EventTypeNormal, "ScaleDownEmpty", fmt.Sprintf("Scale-down: removing empty node %q", n.Name))
-			continue // looked at once more with the taint on it
-		}
-		problems = append(problems, s.giveBack(ctx, w, n.Name))
-		delete(s.unneeded, n.Name)
-		s.tell(ctx, w.now, nodeRef(n), "cluster-autoscaler", corev1.EventTypeNormal, "ScaleDown", "nodes removed by cluster autoscaler", autoscalerQuiet)
-		s.log(ctx, w, corev1.EventTypeNormal, "ScaleDownEmpty", fmt.Sprintf("Scale-down: empty node %s removed", n.Name))
-	}
-	return errors.Join(problems...)
-}
-
-// used says whether work is on the node.
-func used(w *world, node string) bool {
-	return slices.ContainsFunc(w.on[node], func(p *corev1.Pod) bool { return !ownedBy(p, "DaemonSet") && !ownedBy(p, "Node") })
 }
 
 // taint puts the taint on the node or takes it away.

@@ -232,9 +232,10 @@ func (k *karpenter) register(ctx context.Context, w *world, c *nodeClaim, s cond
 		n.Labels[key] = value
 	}
 	n.Labels[registeredLabel] = "true"
-	for key, value := range c.Annotations {
-		n.Annotations[key] = value
+	if n.Annotations == nil {
+		n.Annotations = make(map[string]string)
 	}
+	maps.Copy(n.Annotations, c.Annotations)
 	if _, err := k.core.CoreV1().Nodes().Update(ctx, n, metav1.UpdateOptions{}); err != nil {
 		return unlessGone(err) // at the next look
 	}

@@ -90,7 +90,7 @@ func everywhere(t *testing.T, story func(t *testing.T, x *stage, what string), s
 			}
 			story(t, x, fmt.Sprintf("killed at write %d, after it: %t", stop, after))
 			if x.kills == 0 {
-				if stop < 20 {
+				if stop < 8 {
 					t.Errorf("only %d writes", stop-1)
 				}
 				break

@@ -204,7 +204,7 @@ func (x *stage) boot(maybe func() bool) {
 	for _, m := range machines {
 		if m.Status.Phase == v1alpha1.MachineLaunched && !has[m.Name] && maybe() {
 			n, _ := like((&v1alpha1.Pool{ObjectMeta: metav1.ObjectMeta{Name: m.Spec.Pool}}).InZone(m.Spec.Zone, m.Spec.CapacityType), 0)
-			n.Name, n.Spec.ProviderID, n.Annotations = m.Name, providerID(m.Name), map[string]string{"a": "b"}
+			n.Name, n.Spec.ProviderID = m.Name, providerID(m.Name)
 			n.Labels[corev1.LabelTopologyZone], n.Labels[v1alpha1.LabelPool] = m.Spec.Zone, m.Spec.Pool
 			delete(n.Status.Allocatable, "nvidia.com/gpu")
 			if m.Annotations[v1alpha1.KeyRegisterWithTaints] != "" {
