@@ -171,10 +171,25 @@ func drainText(d *submit.Drain, columns int) string {
 		b.WriteString(" (not all combinations of times were tried)")
 	}
 	b.WriteString(".\n")
+	if len(d.NoEnd) > 0 {
+		fmt.Fprintf(&b, "No end is known of %s (%s): taken to run beyond the window.\n", firstFew(d.NoEnd), v1alpha1.KeyExpectedRun)
+	}
+	if len(d.NoCheckpoint) > 0 {
+		fmt.Fprintf(&b, "No checkpoints are known of %s (%s): taken to lose all since the start.\n", firstFew(d.NoCheckpoint), v1alpha1.KeyCheckpoint)
+	}
 	if len(d.Unseen) > 0 {
 		b.WriteString("Not seen: " + inShort(d.Unseen) + ".\n")
 	}
 	return b.String()
+}
+
+// firstFew names a few workloads.
+func firstFew(names []string) string {
+	const most = 3
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d others", strings.Join(names[:most], ", "), len(names)-most)
 }
 
 func lostText(seconds int64) string { return fmt.Sprintf("%.1f GPU-h", float64(seconds)/3600) }

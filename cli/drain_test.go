@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-dev/berth/capacity/maintenance"
+	"github.com/berth-dev/berth/diagnose/submit"
 )
 
 func TestParseWindow(t *testing.T) {
@@ -32,6 +34,23 @@ func TestParseWindow(t *testing.T) {
 		if got, err := parseWindow(text, now); err == nil {
 			t.Errorf("%q is %v", text, got)
 		}
+	}
+}
+
+// TestDrainTextAssumes says of which work nothing is known, and what is taken for it.
+func TestDrainTextAssumes(t *testing.T) {
+	d := &submit.Drain{Plan: maintenance.Plan{Best: true, NoEnd: []string{"t/a", "t/b", "t/c", "t/d", "t/e"}, NoCheckpoint: []string{"t/a"}}}
+	got := drainText(d, 80)
+	for _, want := range []string{
+		"No end is known of t/a, t/b, t/c and 2 others (berth.dev/expected-run): taken to run beyond the window.\n",
+		"No checkpoints are known of t/a (berth.dev/checkpoint): taken to lose all since the start.\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in %q", want, got)
+		}
+	}
+	if got := drainText(&submit.Drain{Plan: maintenance.Plan{Best: true}}, 80); strings.Contains(got, "known of") {
+		t.Errorf("nothing is assumed, and said: %q", got)
 	}
 }
 

@@ -29,6 +29,10 @@ type Plan struct {
 	Steps  []Step `json:"steps"`
 	// LostGPUSeconds is the work that is lost in all.
 	LostGPUSeconds int64 `json:"lostGPUSeconds"`
+	// NoEnd are workloads that are stopped and of which nothing says when they are over by themselves: they are taken to run beyond the
+	// window. NoCheckpoint are those of which nothing says that they save their state: they are taken to lose all since their start.
+	NoEnd        []string `json:"noEnd,omitempty"`
+	NoCheckpoint []string `json:"noCheckpoint,omitempty"`
 	// Best says that no other moments lose less; else they may.
 	Best bool `json:"best"`
 }
@@ -106,6 +110,12 @@ func Make(window Window, nodes []string, works []Work) Plan {
 		lost := int64(w.lost(s.At) / time.Second)
 		s.Stops = append(s.Stops, Stop{w.Key, w.GPUs, lost})
 		out.LostGPUSeconds += lost * w.GPUs
+		if w.Ends.IsZero() {
+			out.NoEnd = append(out.NoEnd, w.Key)
+		}
+		if w.Checkpoint == 0 {
+			out.NoCheckpoint = append(out.NoCheckpoint, w.Key)
+		}
 	}
 	return out
 }

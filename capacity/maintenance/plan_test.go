@@ -21,7 +21,7 @@ func TestPlan(t *testing.T) {
 		{Key: "short", Nodes: []string{"n3"}, GPUs: 8, Started: at(-600), Ends: at(30), Restart: time.Minute},
 		{Key: "elsewhere", Nodes: []string{"n9"}, GPUs: 8, Started: at(-600)},
 	})
-	want := Plan{Window: Window{at(0), at(120)}, Best: true, LostGPUSeconds: 16 * 300, Steps: []Step{
+	want := Plan{Window: Window{at(0), at(120)}, Best: true, LostGPUSeconds: 16 * 300, NoEnd: []string{"gang"}, Steps: []Step{
 		{At: at(0), Nodes: []string{"n4"}},
 		{At: at(10), Nodes: []string{"n1", "n2"}, Stops: []Stop{{"gang", 16, 300}}},
 		{At: at(30), Nodes: []string{"n3"}, Over: []string{"short"}},
@@ -36,6 +36,20 @@ func TestPlanWithoutCheckpoints(t *testing.T) {
 	got := Make(Window{at(0), at(120)}, []string{"n1"}, []Work{{Key: "w", Nodes: []string{"n1"}, GPUs: 1, Started: at(-60), Ends: at(121)}})
 	if want := (Step{At: at(0), Nodes: []string{"n1"}, Stops: []Stop{{"w", 1, 3600}}}); !cmp.Equal(got.Steps, []Step{want}) {
 		t.Errorf("%+v", got)
+	}
+}
+
+// What nothing is known of is said, for work that is stopped and for no other.
+func TestPlanSaysWhatItAssumes(t *testing.T) {
+	got := Make(Window{at(0), at(120)}, []string{"n1", "n2", "n3", "n4"}, []Work{
+		{Key: "silent", Nodes: []string{"n1"}, GPUs: 1, Started: at(-60)},
+		{Key: "saves", Nodes: []string{"n2"}, GPUs: 1, Started: at(-60), Checkpoint: time.Hour},
+		{Key: "ends", Nodes: []string{"n3"}, GPUs: 1, Started: at(-60), Ends: at(300)},
+		{Key: "over", Nodes: []string{"n4"}, GPUs: 1, Started: at(-60), Ends: at(30)},
+		{Key: "elsewhere", Nodes: []string{"n9"}, GPUs: 1, Started: at(-60)},
+	})
+	if diff := cmp.Diff([][]string{{"saves", "silent"}, {"ends", "silent"}}, [][]string{got.NoEnd, got.NoCheckpoint}); diff != "" {
+		t.Errorf("no end, no checkpoint (-want +got):\n%s", diff)
 	}
 }
 
