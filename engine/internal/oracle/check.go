@@ -128,16 +128,20 @@ func (a *audit) needs(g engine.Gang, group engine.Group) (out []int) {
 	members := a.w.members(g, group)
 	waiting := slices.DeleteFunc(slices.Clone(members), func(p engine.Pod) bool { return a.w.at[p.Key].node != "" })
 	lacked := cmp.Or(group.Min, group.Size, len(members)) - (len(members) - len(waiting))
-	if group.Layout.Segment > 0 {
-		out = append(out, a.like(waiting[:min(max(0, lacked), len(waiting))]))
+	for _, wishes := range []bool{false, true} {
+		if group.Layout.Segment > 0 {
+			out = append(out, a.like(waiting[:min(max(0, lacked), len(waiting))], wishes))
+		}
+		out = append(out, a.like(waiting, wishes)-(len(waiting)-lacked))
 	}
-	return append(out, a.like(waiting)-(len(waiting)-lacked))
+	return out
 }
 
-// like counts the pods that are like the one in question.
-func (a *audit) like(pods []engine.Pod) (count int) {
+// like counts the pods that are like the one in question. With wishes, pods that preferences tell apart are not: the engine may count
+// them apart, and what is proved of fewer pods is proved of all.
+func (a *audit) like(pods []engine.Pod, wishes bool) (count int) {
 	for _, p := range pods {
-		if reflect.DeepEqual(p.Spec, a.asks) && a.w.seenAlike(p, a.pod) {
+		if reflect.DeepEqual(p.Spec, a.asks) && a.w.seenAlike(p, a.pod) && !(wishes && a.w.wishedApart(p, a.pod)) {
 			count++
 		}
 	}

@@ -446,3 +446,10 @@ func (w *world) seenAlike(a, b engine.Pod) bool {
 	}
 	return near(a) == near(b) && !some(terms, func(t engine.PodTerm) bool { return selects(t, a) != selects(t, b) })
 }
+
+// wishedApart says whether a preference of some pod is about one of the two and not about the other.
+func (w *world) wishedApart(a, b engine.Pod) bool {
+	return slices.ContainsFunc(append(slices.Clone(w.Pods), a), func(q engine.Pod) bool {
+		return slices.ContainsFunc(q.Rules().PodPreferred, func(p engine.PodPreference) bool { return selects(p.PodTerm, a) != selects(p.PodTerm, b) })
+	})
+}
