@@ -21,8 +21,6 @@ import (
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
-// This file is about what operators and others that run the stack say of themselves: conditions and warnings.
-
 // How long something may be unwell until that is a fault and no passing state, and how long a warning tells of the present.
 const (
 	settles = 10 * time.Minute
