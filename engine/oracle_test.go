@@ -60,7 +60,7 @@ func TestVerdictEqualsBruteForce(t *testing.T) {
 		case can && got == why.Blocked && chargesDiffer(snap, cfg, gang):
 			// It waits for a limit that it would keep elsewhere: ADR 61 and 111.
 		case can != (got == why.Placed):
-			t.Fatalf("verdict %q, but brute force says %v\n%s\n%s", got, can, text(t, snap), text(t, plan))
+			t.Fatalf("verdict %q, but brute force says %v\n%+v\n%s\n%s", got, can, cfg, text(t, snap), text(t, plan))
 		case got == why.NotFound:
 			t.Fatalf("a case this small needs no more than the default budget\n%s", text(t, snap))
 		}
@@ -71,9 +71,13 @@ func TestVerdictEqualsBruteForce(t *testing.T) {
 }
 
 // chargesDiffer says whether what members of the gang count in queues depends on where they are: on the memory or the model of the card that
-// they have a part of, or on whether what they ask for is a slice there.
+// they have a part of, on whether what they ask for is a slice there, or on the model of the GPU that the slice is of.
 func chargesDiffer(snap engine.Snapshot, cfg engine.Config, gang string) bool {
-	memories, units := map[int64]bool{}, map[string]map[engine.Slice]bool{}
+	type unit struct {
+		slice engine.Slice
+		model string // where models count apart, and the slice is of one
+	}
+	memories, units := map[int64]bool{}, map[string]map[unit]bool{}
 	models := map[string]bool{}
 	byModel := len(cfg.Rates) > 0 || slices.ContainsFunc(snap.Queues, func(q engine.Queue) bool {
 		return slices.ContainsFunc(slices.Concat(q.Quota, q.Limits), func(a engine.Amount) bool { return strings.Contains(a.Resource, "@") })
@@ -84,20 +88,34 @@ func chargesDiffer(snap engine.Snapshot, cfg engine.Config, gang string) bool {
 			models[d.Model] = models[d.Model] || d.Parts > 0
 		}
 		for _, a := range n.Allocatable {
-			s := engine.Slice{}
+			var u unit
 			if at := slices.IndexFunc(n.Slices, func(s engine.Slice) bool { return s.Resource == a.Resource }); at >= 0 {
-				s = n.Slices[at]
+				u.slice = n.Slices[at]
+				if byModel {
+					u.model = modelOfSlices(n)
+				}
 			}
 			if units[a.Resource] == nil {
-				units[a.Resource] = map[engine.Slice]bool{}
+				units[a.Resource] = map[unit]bool{}
 			}
-			units[a.Resource][s] = units[a.Resource][s] || a.Value > 0
+			units[a.Resource][u] = units[a.Resource][u] || a.Value > 0
 		}
 	}
 	several := func(p engine.Pod) bool {
 		return p.Part != nil && (p.Part.Memory > 0 && len(memories) > 1 || byModel && len(models) > 1) || slices.ContainsFunc(p.Requests, func(a engine.Amount) bool { return a.Value > 0 && len(units[a.Resource]) > 1 })
 	}
 	return slices.ContainsFunc(snap.Pods, func(p engine.Pod) bool { return (p.Gang == gang || p.Key == gang) && several(p) })
+}
+
+// modelOfSlices is the model of the GPUs that the node's slices are of: that of its whole ones, "" where these are of several (ADR 125).
+func modelOfSlices(n engine.Node) string {
+	if len(n.Devices) == 0 {
+		return n.Model
+	}
+	if slices.ContainsFunc(n.Devices, func(d engine.Device) bool { return d.Model != n.Devices[0].Model }) {
+		return ""
+	}
+	return n.Devices[0].Model
 }
 
 // Unlike members share the devices of one node: what one takes may break the clique that another needs, so

@@ -217,7 +217,7 @@ func (a *audit) perEmpty(n engine.Node) int64 {
 
 // sets is the most suitable sets of so many devices that can be had at once.
 func (a *audit) sets(free []engine.Device, count int) (most int64) {
-	for _, set := range subsets(free, count) {
+	for _, set := range subsets(free, count, a.w.named) {
 		wrong := func(d engine.Device) bool { return a.w.picky(a.pod, a.cert.Model) && d.Model != a.cert.Model }
 		if lieTogether(a.pod, set) && !some(set, wrong) {
 			rest := filter(free, func(d engine.Device) bool { return !slices.Contains(set, d) })

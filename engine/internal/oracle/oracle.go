@@ -89,7 +89,7 @@ func (w *world) counted(p engine.Pod, n engine.Node, model string) (ways [][]str
 	case silent > 0:
 		return nil
 	}
-	for _, set := range subsets(free, count) {
+	for _, set := range subsets(free, count, w.named) {
 		if lieTogether(p, set) {
 			ways = append(ways, names(set))
 		}
@@ -177,17 +177,30 @@ func (w *world) silent(n engine.Node) (total int) {
 	return total
 }
 
-// subsets is every way to take so many of the devices, alike ones being one.
-func subsets(of []engine.Device, count int) (all [][]engine.Device) {
+// named says which pods may use the device, as far as they name devices: two that differ in it are not alike, since who comes later may
+// need the one and not the other.
+func (w *world) named(d engine.Device) (by string) {
+	for _, p := range w.Pods {
+		if p.GPU.Names() && p.GPU.Takes(d.ID, d.Model) {
+			by += p.Key + " "
+		}
+	}
+	return by
+}
+
+// subsets is every way to take so many of the devices, alike ones being one. named tells devices apart that look alike.
+func subsets(of []engine.Device, count int, named func(engine.Device) string) (all [][]engine.Device) {
 	if count == 0 {
 		return [][]engine.Device{nil}
 	}
 	for i, d := range of {
-		alike := func(o engine.Device) bool { return o.Model == d.Model && o.Clique == d.Clique && o.NUMA == d.NUMA }
+		alike := func(o engine.Device) bool {
+			return o.Model == d.Model && o.Clique == d.Clique && o.NUMA == d.NUMA && named(o) == named(d)
+		}
 		if some(of[:i], alike) {
 			continue
 		}
-		for _, rest := range subsets(of[i+1:], count-1) {
+		for _, rest := range subsets(of[i+1:], count-1, named) {
 			all = append(all, append([]engine.Device{d}, rest...))
 		}
 	}

@@ -47,14 +47,14 @@ func (w *world) parts(p engine.Pod, n engine.Node, model string) (ways [][]strin
 	return ways
 }
 
-// cardKind is the same for cards of which as much is left.
+// cardKind is the same for cards of which as much is left, for the same pods.
 func (w *world) cardKind(n engine.Node, d engine.Device) string {
 	var memory, compute int64
 	sharers := filter(w.on(n, d), func(q engine.Pod) bool { return q.Part != nil })
 	for _, q := range sharers {
 		memory, compute = memory+taken(q.Part, d), compute+q.Part.Compute
 	}
-	return fmt.Sprint(d.Model, d.Memory, d.Parts, memory, compute, len(sharers))
+	return fmt.Sprint(d.Model, d.Memory, d.Parts, memory, compute, len(sharers), w.named(d))
 }
 
 // lack is what the card lacks for a part of the pod; "": nothing.

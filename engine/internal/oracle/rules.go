@@ -447,9 +447,12 @@ func (w *world) seenAlike(a, b engine.Pod) bool {
 	return near(a) == near(b) && !some(terms, func(t engine.PodTerm) bool { return selects(t, a) != selects(t, b) })
 }
 
-// wishedApart says whether a preference of some pod is about one of the two and not about the other.
+// wishedApart says whether a preference of some pod is about one of the two and not about the other. What a pod that runs, or is
+// nominated, requires to have beside it is such a preference for those that come after it, as upstream weighs it.
 func (w *world) wishedApart(a, b engine.Pod) bool {
+	differ := func(t engine.PodTerm) bool { return selects(t, a) != selects(t, b) }
 	return slices.ContainsFunc(append(slices.Clone(w.Pods), a), func(q engine.Pod) bool {
-		return slices.ContainsFunc(q.Rules().PodPreferred, func(p engine.PodPreference) bool { return selects(p.PodTerm, a) != selects(p.PodTerm, b) })
+		return slices.ContainsFunc(q.Rules().PodAffinity, differ) ||
+			slices.ContainsFunc(q.Rules().PodPreferred, func(p engine.PodPreference) bool { return differ(p.PodTerm) })
 	})
 }
