@@ -45,6 +45,7 @@ const faults = `(() => {
   }
   for (const e of document.querySelectorAll("a[href], button, input, select, canvas, [tabindex], [role=img], svg")) if (seen(e) && e.tagName !== "MAIN" && !e.closest("[aria-hidden=true]") && !name(e)) out.push("no name: " + what(e));
   for (const e of document.querySelectorAll("table")) if (seen(e) && (!e.caption || !e.querySelector("th[scope]"))) out.push("a table without caption or heads: " + what(e));
+  for (const e of document.querySelectorAll("p a[href]:not(.button)")) if (seen(e) && e.closest("p").textContent.trim() !== e.textContent.trim() && !getComputedStyle(e).textDecorationLine.includes("underline")) out.push("a link that only its colour tells from the text: " + what(e));
   const ids = [...document.querySelectorAll("[id]")].map((e) => e.id);
   for (const id of new Set(ids)) if (ids.filter((i) => i === id).length > 1) out.push("id twice: " + id);
   const parse = (s) => (s.match(/[\d.]+/g) || []).map(Number), light = ([r, g, b]) => { const f = (c) => { c /= 255; return c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; }; return 0.2126 * f(r) + 0.7152 * f(g) + 0.0722 * f(b); };
@@ -224,6 +225,7 @@ func TestFaultsAreFound(t *testing.T) {
 	for want, script := range map[string]string{
 		"contrast":           `x.textContent = "pale"; x.style.color = "rgb(200, 200, 200)"; x.style.background = "white"`,
 		"no name":            `x.append(document.createElement("button"))`,
+		"only its colour":    `const p = document.createElement("p"), y = document.createElement("a"); y.href = "#fleet"; y.textContent = "fleet"; y.style.textDecoration = "none"; p.append("See the ", y, "."); x.append(p)`,
 		"scrolls sideways":   `x.textContent = "wide"; x.style.width = "4000px"; document.documentElement.append(x)`,
 		"without caption":    `x.append(document.createElement("table")); x.firstChild.insertRow().insertCell().textContent = "1"`,
 		"id twice":           `x.id = "main"; x.textContent = "again"`,
