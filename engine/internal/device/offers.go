@@ -84,16 +84,22 @@ func NewOffers(n *api.Node) *Offers {
 		counter[c.Name], o.left[i] = i, c.Amount
 	}
 	o.group()
+	// A device is entered before the next one is looked at. Its holders and shares count from the start, because the
+	// node tells them: nobody calls Hold for holders that are not known as pods.
 	for i := range o.told {
 		d := &o.told[i]
 		o.at[d.ID] = int32(i)
 		for _, x := range d.Draws {
 			o.draws[i] = append(o.draws[i], drawn{counter[x.Counter], x.Amount})
 		}
+		// What is left of a shared device depends on its shares, so that two which are told alike may differ. The list
+		// that is searched ends with the device itself, so that one is always found.
 		if o.like[i] = int32(i); len(d.Draws) == 0 && !d.Shared {
 			o.like[i] = int32(slices.IndexFunc(o.told[:i+1], func(e api.Offer) bool { return d.Alike(&e) }))
 		}
 		o.fails = o.fails || len(d.Fails) > 0
+		// The counters of its capacity must be there before a share draws on them. They are appended behind those of
+		// the node, so that no number in draws changes.
 		if d.Shared {
 			o.shared(i)
 		}
@@ -140,7 +146,8 @@ func (o *Offers) goesWith(i int, inUse func(j int) bool) bool {
 		return true
 	}
 	for _, g := range o.groups[i] {
-		// common is the groups that the device and all others in use so far have in common.
+		// common is the groups that the device and all others in use so far have in common. It begins as the node's own
+		// list, which DeleteFunc would overwrite without the Clone below.
 		common := g.groups
 		for _, j := range o.sets[g.set] {
 			if int(j) == i || !inUse(int(j)) {
@@ -149,6 +156,8 @@ func (o *Offers) goesWith(i int, inUse func(j int) bool) bool {
 			k := slices.IndexFunc(o.groups[j], func(h setGroups) bool { return h.set == g.set })
 			its := o.groups[j][k].groups
 			common = slices.DeleteFunc(slices.Clone(common), func(name string) bool { return !slices.Contains(its, name) })
+			// A device without groups goes with others without groups only. Its common is empty from the start, so the
+			// second test would refuse those too; hence two tests.
 			if len(g.groups) == 0 && len(its) > 0 || len(g.groups) > 0 && len(common) == 0 {
 				return false
 			}
@@ -244,9 +253,13 @@ func (o *Offers) Free(ids []string) bool {
 		return false
 	}
 	trial := o.clone()
+	// Three questions, in this order: is each device without a holder (asked of o, so that the devices of the list are
+	// not in each other's way), do those in use exclude each other by their groups, and did a counter fall below zero.
 	for k, id := range ids {
 		i, ok := o.at[id]
 		if !ok {
+			// A share of a device is in the way of nobody but who holds it whole. Whether its capacity suffices is
+			// seen from the counters, like all the rest.
 			at, share, ok := o.shareOf(id)
 			if !ok || o.holders[at] > 0 {
 				return false
@@ -266,6 +279,8 @@ func (o *Offers) Free(ids []string) bool {
 			return false
 		}
 	}
+	// Below zero alone proves nothing: others may have given away too much before. These devices are at fault only
+	// where they made it less. For example, a counter at -2 that none of them draws on stays at -2, and passes.
 	for c, left := range trial.left {
 		if left < 0 && left < o.left[c] {
 			return false
@@ -288,7 +303,13 @@ func (o *Offers) clone() *Offers {
 // used says whether somebody has the device, or a share of it.
 func (o *Offers) used(i int) bool { return o.holders[i] > 0 || o.sharers != nil && o.sharers[i] > 0 }
 
-// take counts holders of a device. Several pods that share a claim hold its devices together, and draw once.
+// take counts holders of a device. Several pods that share a claim hold its devices together, and draw once: the first
+// of them draws, the last gives back. With a half of 40 MiB out of 80, the holders and what is left go
+//
+//	holders   0   1   2   1   0
+//	left     80  40  40  40  80
+//
+// was is asked before the count changes, because drawFor compares both.
 func (o *Offers) take(i int, by int32) {
 	was := o.used(i)
 	o.holders[i] += by
@@ -297,6 +318,10 @@ func (o *Offers) take(i int, by int32) {
 
 // share counts holders of a share. Several pods may hold one that has a name, and draw once. A share of a device that
 // is not shared, or no longer so, is the whole of it.
+//
+// The name is what tells two shares from each other: pods p and q that use the same claim hold the same text, and one
+// amount is drawn for both; two claims for the same amount have different names, and draw twice. A text without a name
+// is a share of its own each time, which is how Pods enters shares that nobody has yet.
 func (o *Offers) share(i int, text string, s api.Share, by int32) {
 	if !o.told[i].Shared {
 		o.take(i, by)
@@ -313,9 +338,12 @@ func (o *Offers) share(i int, text string, s api.Share, by int32) {
 		}
 		by = min(max(by, -1), 1) // however many come or go together, it is one share
 	}
+	// There are two layers. Every share draws on the capacity of the device; only the first and the last change
+	// whether the device is in use, and with that what it draws on the node's counters.
 	was := o.used(i)
 	o.sharers[i] += by
 	for _, d := range s.Draws {
+		// A capacity that the device no longer has is passed over, when it is drawn and when it is given back.
 		if c := o.capacityOf(i, d.Counter); c >= 0 {
 			o.left[c] -= int64(by) * d.Amount
 		}
@@ -366,6 +394,9 @@ func (o *Offers) LeftOf(i int, capacity string) int64 { return o.left[o.capacity
 
 // Empty is the same devices, all free, and all counters full.
 func (o *Offers) Empty() *Offers {
+	// What the node's counters lost follows from the devices in use, each of which draws once. The devices' capacities
+	// cannot be reckoned back like that: what a share draws is in its text, which is kept for shares with a name only.
+	// They are set to what was told.
 	e := *o
 	e.holders, e.left = make([]int32, len(o.holders)), slices.Clone(o.left)
 	for i := range o.told {
@@ -391,8 +422,12 @@ func (o *Offers) Empty() *Offers {
 // devices for, one pod after the other. For claims without partitions and agreements that is the most there could be.
 // With them it may be less, but it is never 0 where one pod fits, unless the search was broken off.
 //
-// What counts relies on is another thing: a pod that is placed by Choose takes exactly one off the number. It does,
-// because the count is made by the same choices in the same order, and so is that of the pods that are left.
+// For example, in three cards of 8 slices of which 4, 2 and 2 are left, pods of 4 slices count 1, not 2: what is left
+// of different cards does not add up.
+//
+// Callers that add up counts, over nodes and for gangs, rely on another property: placing a pod with Choose lowers the
+// number by exactly one. It does, because the count is made by the same choices in the same order, so that after the
+// first of them the count goes on with the second.
 //
 // It costs a search for each pod, on a copy. One request for like devices, which is what most claims are, costs a
 // division.
@@ -405,6 +440,7 @@ func (o *Offers) Pods(c *api.Claims, most int64) int64 {
 			return min(most, free/int64(one.Count))
 		}
 	}
+	// Whether there is room at all is the most frequent question, and needs no copy.
 	if most == 1 {
 		if _, ok := o.choose(c); ok {
 			return 1
@@ -419,7 +455,7 @@ func (o *Offers) Pods(c *api.Claims, most int64) int64 {
 			break
 		}
 		if len(chosen) == 0 {
-			return most // who only looks on takes nothing away
+			return most // requests with admin access alone take nothing away, so that the loop would not end before most
 		}
 		for _, h := range chosen {
 			if d := &trial.told[h.device]; d.Shared {
@@ -433,7 +469,8 @@ func (o *Offers) Pods(c *api.Claims, most int64) int64 {
 }
 
 // plain counts the free devices of a selection, and says whether their number is all that matters: none of them draws
-// on counters, is shared, or fails.
+// on counters, is shared, or fails. Then any device is as good as another, and 8 free GPUs hold 2 pods of 3 each. One
+// device that draws is enough to spoil that, since taking it may take others with it.
 func (o *Offers) plain(selection string) (free int64, ok bool) {
 	if o.fails {
 		return 0, false
@@ -450,9 +487,9 @@ func (o *Offers) plain(selection string) (free int64, ok bool) {
 	return free, true
 }
 
-// Pieces is for how many pods with these claims what is left on the node would be enough if it were in one piece, in thousandths: what is
-// left of the counters that devices which match draw on, each as a share of what there is of it. A device that draws on none counts
-// by itself.
+// Pieces is the number of pods with these claims, in thousandths, for which what is left on the node would be enough if
+// it were in one piece. It adds up what is left of the counters that matching devices draw on, each as a share of the
+// whole counter. A device that draws on no counter counts by itself.
 //
 // For example, two cards of 8 slices have 5 slices left each. A pod that needs 8 fits on neither, and yet 5/8 + 5/8 =
 // 1.25 pods would fit if what is left lay on one card. It is a hint that moving work may help, and proves nothing.
@@ -461,9 +498,13 @@ func (o *Offers) Pieces(c *api.Claims) int64 {
 		return 0
 	}
 	all := o.Empty().left
+	// Counters have units of their own, MiB beside slices. As a share of the whole counter, in thousandths, amounts of
+	// different counters can be added.
 	share := func(counter int, amount int64) int64 { return amount * api.Whole / max(1, all[counter]) }
 	counted := make([]bool, len(o.left))
 	var left, need int64
+	// left counts each counter once, whoever draws on it. need adds, for each request, the device that takes least:
+	// least is a floor, so the result errs on the side of trying.
 	for _, r := range c.Requests {
 		least := int64(math.MaxInt64)
 		for i := range o.told {

@@ -31,7 +31,10 @@ func (o *Offers) choose(c *api.Claims) (chosen []held, ok bool) {
 
 // Rank is how far up in the lists of their requests the options are that a pod with these claims gets here: of each
 // list 8 for the first one, 7 for the second and so on, as upstream's scheduler counts (pkg/scheduler v1.37.1,
-// dynamicresources.go, computeScore).
+// dynamicresources.go, computeScore). A request with a single option counts nothing.
+//
+// For example, a request lists an H100 and then an A100. The rank is 8 where an H100 is free, and 7 where only an A100
+// is.
 func (o *Offers) Rank(c *api.Claims) (rank int32) {
 	if o == nil {
 		return 0
@@ -88,7 +91,7 @@ func (o *Offers) text(h held) string {
 }
 
 // search shows found every choice in turn until found says that it has enough, and returns whether it came to the end
-// of them.
+// of them. A result of true without a call of found proves that the pod has no devices here.
 //
 // The search is a plain backtracking one: request by request, option by option, device by device, and back where that
 // ends nowhere. For example, a pod claims one GPU and one network adapter of the same PCIe root:
@@ -107,12 +110,20 @@ func (o *Offers) text(h held) string {
 // same devices have been taken before. So what has failed is remembered for one loop (some), and not for the whole
 // search. With 8 like GPUs, of which a pod wants 4, one set is tried in place of 70.
 //
+// What it costs: at most mostSteps calls of add, each of which looks at the draws and agreements of one device, and at the
+// other devices of its groups.
+// A request is reached once for each of them at the most, and then puts the devices in order for each of its options,
+// which costs a sort of the devices that match. On a node of like GPUs a pod that fits takes as many steps as it wants
+// devices.
+//
 // Upstream's allocator tries devices in the order in which they are told. It gives the node up for good when it comes
 // upon a device for which a selector fails, or when it wants all devices and one of them breaks a constraint
 // (k8s.io/dynamic-resource-allocation v0.37.1, allocateOne, selectorsMatch and allocateDevice). Where that can
 // happen, the search is made in that order first, and there is a choice here only if there is one there.
 func (o *Offers) search(c *api.Claims, found func(holds []held) bool) (all bool) {
 	if o.mayStop(c) {
+		// This search answers one question, whether upstream finds anything. Its choice is thrown away: which devices
+		// the pod gets is decided in our order below.
 		first := o.newSearch(c, func([]held) bool { return true })
 		first.asTold = true
 		// Upstream finds nothing. That is certain unless the search was broken off.
@@ -120,6 +131,7 @@ func (o *Offers) search(c *api.Claims, found func(holds []held) bool) (all bool)
 			return first.steps > 0
 		}
 	}
+	// Two ways to end early are told apart from the end: found had enough (request says true), or the steps ran out.
 	s := o.newSearch(c, found)
 	return !s.request(0) && s.steps > 0
 }
@@ -180,7 +192,8 @@ type search struct {
 	stopped bool
 }
 
-// evaluatesAll looks at every device that an option would want all of, as upstream does before anything else.
+// evaluatesAll looks at every device that an option would want all of, as upstream does before anything else. Upstream
+// does so for the options of all requests, also for one that would not be reached because an earlier option can be met.
 func (s *search) evaluatesAll() {
 	for r := range s.claims.Requests {
 		for k := range s.claims.Requests[r].Options {
@@ -198,6 +211,11 @@ func (s *search) over() bool { return s.steps <= 0 || s.stopped }
 // request meets the requests from this one on, and says whether enough was found. A request takes the first of its
 // options with which the rest can be met; the other options are tried only if it says no. Where found never has
 // enough, as for Ways, all options are gone through.
+//
+// request, some and all call each other: a request takes its devices one by one (some) or all at once (all), and the
+// last of them goes on to the next request. So the stack of calls is the choice in the making, a frame for each device,
+// and to go back is to return. A request is thereby met in view of all that come after it. For example, of requests for
+// one GPU and for one GPU with a display engine, the first may not keep the only GPU with such an engine.
 func (s *search) request(r int) bool {
 	if r == len(s.claims.Requests) {
 		return s.found(s.holds)
@@ -211,6 +229,7 @@ func (s *search) request(r int) bool {
 		} else if s.some(r, opt, opt.Count, s.order(r, opt), -1) {
 			return true
 		}
+		// Upstream would have given the node up: the options that are left are not tried.
 		if s.stopped {
 			return false
 		}
@@ -221,11 +240,17 @@ func (s *search) request(r int) bool {
 // some takes so many more devices out of the order, those after the one at from, and then meets the rest of the
 // requests. Devices are taken by increasing position in the order, so that each set of them is tried once.
 //
+// For example, a pod wants two of a1, a2 and b, of which a1 and a2 are alike, and the next request can never be met.
+// Tried are {a1, a2} and {a1, b}. Then a2 is passed over, because a1 led nowhere at this place, and b alone is too few:
+// 2 of the 3 sets.
+//
 // Invariant: when some returns false, everything that it added has been removed.
 func (s *search) some(r int, opt *api.DeviceOption, count int, order []int, from int) bool {
 	if count == 0 {
 		return s.request(r + 1)
 	}
+	// fails is the kinds of devices that led nowhere in this loop. It begins empty in each call: a call further down has
+	// taken one device more, and there the same kind may still do.
 	var failed [8]int32
 	fails := failed[:0]
 	// Fewer devices left than are wanted end the loop, but not where upstream would still evaluate a selector for the
@@ -247,6 +272,8 @@ func (s *search) some(r int, opt *api.DeviceOption, count int, order []int, from
 		if s.over() {
 			return false
 		}
+		// Upstream tries each of the like devices. So does the search in its order, which must come upon what upstream
+		// comes upon.
 		if !s.asTold {
 			fails = append(fails, s.alike(i))
 		}
@@ -279,6 +306,7 @@ func (s *search) alike(i int) int32 {
 // option impossible, and so does having none: a pod that claims all GPUs of a node on which one is held waits for that
 // one. There is nothing to choose here, so that it costs one walk over the devices.
 func (s *search) all(r int, opt *api.DeviceOption) bool {
+	// taken is what this call has added. Only that is removed when it fails half-way.
 	var taken []int
 	ok := true
 	for i := range s.told {
@@ -300,7 +328,8 @@ func (s *search) all(r int, opt *api.DeviceOption) bool {
 	return false
 }
 
-// add takes the device, if the option can have it, and says whether it did. Each call is a step.
+// add takes the device, if the option can have it, and says whether it did. Each call is a step, also one that is
+// refused: the budget bounds the work, and a refusal costs as much. A call that says no has changed nothing else.
 func (s *search) add(r int, opt *api.DeviceOption, i int) bool {
 	s.steps--
 	if s.steps <= 0 || !s.can(r, opt, i) || !s.agrees(opt, i) {
@@ -311,6 +340,8 @@ func (s *search) add(r int, opt *api.DeviceOption, i int) bool {
 		s.values[m] = append(s.values[m], v)
 	}
 	s.of[s.claims.Requests[r].Claim]++
+	// How much a share takes depends on the selection that the device is had by: a request for half of the bandwidth
+	// draws another amount than one for all of it.
 	if s.told[i].Shared {
 		s.draw(i, s.told[i].UseOf(opt.Selection), 1)
 	} else {
@@ -330,6 +361,8 @@ func (s *search) can(r int, opt *api.DeviceOption, i int) bool {
 	if s.of[s.claims.Requests[r].Claim] >= api.MaxOfOneClaim || !s.looksAt(r, opt, i) {
 		return false
 	}
+	// What the node has left (left) and what this pod takes in the choice so far (spent) are kept apart, and every test
+	// is on the difference.
 	if !s.told[i].Shared {
 		return s.afford(i)
 	}
@@ -365,7 +398,7 @@ func (s *search) drawCounters(i int, by int32) {
 	}
 }
 
-// remove undoes the last add.
+// remove undoes the last add. Stacks lose their last entry, which is why devices must be removed in the opposite order.
 func (s *search) remove(r int, opt *api.DeviceOption, i int) {
 	for _, m := range opt.Match {
 		s.values[m] = s.values[m][:len(s.values[m])-1]
@@ -422,8 +455,12 @@ func (s *search) agreed(opt *api.DeviceOption, k, i int) (value string, ok bool)
 	v, has := s.told[i].Attributes[opt.Attribute(s.claims, k)]
 	have := s.values[m]
 	switch {
+	// A device without the attribute agrees with nobody, not even alone: Kubernetes requires a constrained device to
+	// have it.
 	case !has:
 		return "", false
+	// Where values must differ the stack has the values themselves, and each is compared with all of them: two devices
+	// that both differ from a third need not differ from each other.
 	case s.claims.Match[m].Distinct:
 		return v, !slices.ContainsFunc(have, func(h string) bool {
 			_, both := api.CommonValues(h, v)
@@ -451,6 +488,9 @@ func (s *search) order(r int, opt *api.DeviceOption) []int {
 		}
 		return out
 	}
+	// The order is made anew whenever the search comes to the request. What was taken before changes both the devices
+	// that can be had and what is left of their cards.
+	//
 	// i is the device; group the size of its set of equal values; far 1 if several nodes reach it; left what is left
 	// of its card; asked how many selections match it. The smaller the better.
 	type rank struct {
@@ -466,6 +506,9 @@ func (s *search) order(r int, opt *api.DeviceOption) []int {
 			list = append(list, e)
 		}
 	}
+	// The first agreement on equal values decides where the pod goes. For example, a pod wants 2 GPUs of one NVLink
+	// domain, and domains a, b and c have 4, 1 and 2 free. group is 2 for those of c, 4 for those of a, and more than
+	// there are devices for the one of b: the pod gets both of c, and a stays whole.
 	if at := slices.IndexFunc(opt.Match, func(m int) bool { return !s.claims.Match[m].Distinct }); at >= 0 {
 		key := opt.Attribute(s.claims, at)
 		size := make(map[string]int)
