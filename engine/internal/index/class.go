@@ -17,6 +17,14 @@ import (
 // fit. For each it is kept how many fit on each node, and their sum in each domain: built when the
 // class is first used, then followed by the numbers of their room.
 //
+// The idea: a number stands for a state. Each node has the number of the last change of its room, and
+// so have its bucket and all nodes together; no number is ever given twice, and a rollback gives the
+// old ones back (cluster/room.go). Each count of the class is kept with the number that it was counted
+// at, and is right as long as the node still has that number. So nobody tells a class that something
+// changed: it compares numbers, from all nodes to buckets to nodes, and goes down only where they
+// differ. A trial that was rolled back has left the numbers as they were, and costs a class that
+// was not asked meanwhile nothing.
+//
 // Invariants, after Sync: Cells has what measure says of each node; sum of a bucket is the sum of
 // its cells; Sums of a domain and Total are the sums of their buckets; tops of a bucket is the
 // score of its best node or, while it is stale, at least that. Check recounts all of them.
@@ -24,7 +32,17 @@ import (
 // For example, 5,120 nodes in racks of 32 are 160 buckets. A gang asks for 8 pods of one class in a
 // rack: Sums says which racks hold 8, without a look at any node. When it has been placed on 8 nodes
 // of one rack, that bucket has another number. The next question about another class finds one
-// bucket of which the number differs, and measures 8 nodes in it.
+// bucket of which the number differs, and measures 8 nodes in it:
+//
+//	                   class's numbers      model's numbers
+//	all nodes          now 4100             4108: something changed
+//	bucket 17          touched 3977         4108: its nodes are compared, one by one
+//	  node r17-03      number 3977          4101: measured
+//	  node r17-20      number 3512          3512: as it was
+//	159 other buckets                       equal: one comparison each, or none where Room.Since names the one
+//
+// The opposite way, where whoever changes a node tells all classes, costs every change as many updates as there are
+// classes, and those of a trial twice.
 type Class struct {
 	ClassKey
 	look      *look
@@ -44,7 +62,7 @@ type Class struct {
 	Total    int64
 	now      uint64 // Room.Now that all counts are of
 	seen     uint64 // Topology.Shape
-	met      uint64 // Room.Moment of its last sync
+	met      uint64 // Room.Moment of its last sync: unlike Now it never goes back, so that it can be compared with a kind's age
 	respecs  uint64 // Index.respecs of its last sync
 	Dropped  bool   // it is not kept any more
 	used     uint64 // classes.clock at its last use
@@ -59,7 +77,8 @@ type Class struct {
 }
 
 // ClassKey tells classes apart. Whatever else pods differ in, such as their names, decides nothing
-// about where they fit.
+// about where they fit. A field that is missing here would let two pods share counts that are right
+// for one of them only; one too many costs a class more, and nothing else.
 type ClassKey struct {
 	Shape    *cluster.Shape
 	Priority int32
@@ -105,11 +124,12 @@ type bucketFit struct {
 	wishes  []wish // by slot, of a class that compares; only where Cells has Fits > 0
 	sum     int64
 	best    int         // slot of the best node, the first of equals; -1: none
-	stale   bool        // best got worse: another may be best now
+	stale   bool        // best got worse: another may be best now, and the bucket's entry in tops is only a bound from above
 	rows    *bucketRows // of certificates; nil: not made yet
 }
 
-// cell is how one node takes a class, as of the number of the node's room.
+// cell is how one node takes a class, as of the number of the node's room. It has 24 bytes: 300 classes on 5,000 nodes
+// have 36 MB of them, which is why what can be kept by kind or by bucket is not here.
 type cell struct {
 	number uint64 // of the node's room when it was looked at
 	score  int64  // how good a place it is; only where fits > 0
@@ -156,6 +176,7 @@ func (x *Index) ClassOf(key ClassKey, refusals []*api.Refusal) *Class {
 		if t.byKey == nil {
 			t.byKey = make(map[ClassKey]*Class)
 		}
+		// Looks are shared by classes, so that they go only after it is known which classes are left.
 		if len(t.byKey) >= x.m.Config.Classes {
 			t.drop()
 			x.dropLooks()
@@ -187,9 +208,11 @@ func (x *Index) Use(c *Class) {
 
 // drop forgets the quarter of the classes that was used longest ago. Which go depends on the
 // numbers of their last uses, which are all different, and not on the order of the map. A class is
-// derived and can be made again at any time, so that what goes costs time and changes no answer. To
-// drop one at a time would not do: with one class more in use than are kept, in turns, each would be
-// made anew each time.
+// derived and can be made again at any time, so that what goes costs time and changes no answer.
+//
+// Who was used longest ago is found by sorting all of them. One drop in a hundred new classes makes that cheap; a drop
+// for each new class would not be. Neither helps a cluster with more classes in use than are kept: where they are asked
+// about in turns, the next one is always among those that went, and every question makes a class.
 func (t *classes) drop() {
 	used := make([]uint64, 0, len(t.byKey))
 	for _, c := range t.byKey {
@@ -263,7 +286,7 @@ func (x *Index) newClass(key ClassKey, refusals []*api.Refusal) *Class {
 	for i := range sh.Spec.Preferred {
 		c.mostNear += int64(sh.Spec.Preferred[i].Weight)
 	}
-	c.mostNear = max(1, c.mostNear)
+	c.mostNear = max(1, c.mostNear) // it is divided by
 	c.setImages(key.Images)
 	return c
 }
@@ -288,6 +311,8 @@ func deviceWish(w api.Wish) device.Wish {
 // are. Then rules between pods, because what a node admits depends on other nodes. Then buckets are
 // followed, and at last scores are stretched over what was found (weigh).
 func (x *Index) Sync(c *Class) {
+	// Equal numbers mean equal room, also after a rollback. The shape is compared apart: a node that moves to another
+	// domain changes sums, and need not change any room.
 	if c.now == x.m.Room.Now && c.seen == x.m.Topology.Shape {
 		return
 	}
@@ -312,9 +337,13 @@ func (x *Index) Sync(c *Class) {
 	if !known {
 		changed = x.m.Topology.Buckets
 	}
+	// A pod that starts here can open or close a domain far away. followRules measures the nodes of such domains, whose own
+	// numbers are as they were.
 	if c.rules != nil {
 		x.followRules(c, changed)
 	}
+	// Since may name a bucket twice, or one that a rollback has brought back: the numbers decide, and the second time they
+	// are equal.
 	for _, b := range changed {
 		//mutate: index-follow-buckets
 		if f := &c.ByBucket[b.ID]; f.touched != b.Touched {
@@ -378,8 +407,8 @@ func (x *Index) follow(c *Class, f *bucketFit, b *cluster.Bucket) {
 // measured.
 func (x *Index) skips(c *Class, node int32) bool {
 	sh, k := c.look, &x.kindsOf[node]
-	// A kind that is younger than the last sync may have been another before, and masks of older
-	// kinds mean nothing.
+	// A node that became of its kind after the last sync may have been of another before, on which pods did fit: its old
+	// count must be taken out of the sums. And masks of kinds from before all were made anew mean nothing.
 	if k.born > c.met || sh.matched != x.kindsMade {
 		return false
 	}
@@ -390,11 +419,15 @@ func (x *Index) skips(c *Class, node int32) bool {
 // reshape takes up buckets that came or changed, and drops those taken down. The cells of all new
 // buckets are one allocation.
 func (x *Index) reshape(c *Class) {
+	// Buckets and domains are numbered for good, and lists by number only grow. A bucket that was taken down keeps its
+	// entry, which is empty; one that has other nodes has another epoch.
 	t := &x.m.Topology
 	c.seen = t.Shape
 	c.ByBucket = append(c.ByBucket, make([]bucketFit, int(t.Made)-len(c.ByBucket))...)
 	c.tops = append(c.tops, make([]int64, int(t.Made)-len(c.tops))...)
 	c.Sums = append(c.Sums, make([]int64, len(t.Domains)-len(c.Sums))...)
+	// What left is taken off the sums with f.sum, which is what was added for it: the nodes themselves may be in other
+	// domains by now.
 	for i := range c.ByBucket {
 		//mutate: index-buckets-that-changed
 		if f := &c.ByBucket[i]; f.bucket != nil && f.epoch != f.bucket.Epoch {
@@ -463,6 +496,8 @@ func (x *Index) fitBucket(c *Class, sh *cluster.Bucket, cells []cell) {
 	if c.compared != nil {
 		f.wishes = make([]wish, len(cells))
 	}
+	// A cell that is not measured says that nothing fits, which is right, and not that the spec excludes the node, which
+	// is not known: excluded stays false, and when GPUs become free the node has another number and is measured.
 	for i, n := range sh.Nodes {
 		//mutate: index-gpus-first
 		if gpus[i] >= c.Shape.GPUs || c.Shape.GPUs == 0 {
@@ -514,9 +549,19 @@ func (c *Class) add(sh *cluster.Bucket, by int64) {
 // than the best takes its place. A best node that gets worse leaves the question open: the bucket
 // is stale, its old score is an upper bound, and it is looked through only if a question comes for
 // which the bound is not too low (topOf).
+//
+// For example, nodes a, b and c of a bucket score 9, 7 and 5. The top is 9, by a.
+//
+//	a falls to 6     stale, the top stays 9 as a bound: b with 7 is the best now, and nobody has looked
+//	c rises to 8     stale still: 8 is below the bound, and proves nothing
+//	c rises to 10    above the bound, so above all others too: c is the best, and the bucket is not stale
+//
+// On a cluster that fills up it is the best node that changes, in every bucket in turn. Without the bound each placement
+// would look through up to 256 nodes.
 func (x *Index) refit(c *Class, n *cluster.Node) {
 	f := &c.ByBucket[n.Bucket.ID]
 	f.own()
+	// had must be read before the cell is written: sums move by the difference, and are never made anew here.
 	i := n.Slot
 	had := f.Cells[i]
 	now, w := x.measure(c, n)
@@ -542,6 +587,8 @@ func (x *Index) refit(c *Class, n *cluster.Node) {
 			f.stale = true
 			return
 		}
+	// Another node is better than the best, or as good and before it: ties go to the lower slot, as in findBest, so that
+	// the answer does not depend on which of the two changed last.
 	case now.Fits > 0 && (f.best < 0 || now.score > f.Cells[f.best].score || now.score == f.Cells[f.best].score && i < f.best):
 		f.best = i
 	default:
@@ -557,6 +604,8 @@ func (c *Class) compare(f *bucketFit, n *cluster.Node, i int, had, fits int32, w
 	if c.compared == nil {
 		return
 	}
+	// A node is counted at most once: its old wish is taken out before the new one is entered. Wishes of a node on which
+	// nothing fits are not in the count, and what f.wishes says of it means nothing.
 	if had > 0 {
 		//mutate: score-leaves
 		c.compared.enter(f.wishes[i], -1)
@@ -613,6 +662,7 @@ func (x *Index) measure(c *Class, n *cluster.Node) (cell, wish) {
 	if m.State == Excluded || c.Local && c.Excludes(n) {
 		return cell{excluded: true}, wish{}
 	}
+	// Room is how many pods of the class the node holds at once by resources, devices, claims and ports.
 	k := x.Room(c, n)
 	if c.rules != nil && k > 0 {
 		//mutate: filter-rules
@@ -621,6 +671,7 @@ func (x *Index) measure(c *Class, n *cluster.Node) (cell, wish) {
 	if k == 0 {
 		return cell{}, wish{}
 	}
+	// The rest is for nodes that have room, which on a full cluster are few: what the pod prefers, and the score.
 	w := wish{near: m.near, taints: m.taints}
 	if c.rules != nil && c.rules.soft {
 		c.rules.wish(n, &w)
@@ -631,6 +682,7 @@ func (x *Index) measure(c *Class, n *cluster.Node) (cell, wish) {
 	if claims := c.ClaimsOn(n); claims.Alternatives() {
 		w.rank = n.Offers.Rank(claims)
 	}
+	// The count is cut to what a cell holds. It is far above the pods of any gang.
 	return cell{Fits: int32(min(k, math.MaxInt32)), score: x.score(c, n, c.points(w))}, w
 }
 
@@ -654,6 +706,7 @@ func (x *Index) maskOfKind(c *Class, kind *kindOf) mask {
 	}
 	m := &sh.masks[id]
 	if m.State == unknown {
+		// Where the selector asks for a label that no node has, names change nothing: the kind is excluded as a whole.
 		own := !match.hopeless && (c.names || match.asksForName(kind.kind))
 		*m = c.judge(kind, match, own)
 	}
@@ -692,6 +745,7 @@ func (c *Class) judge(k *kindOf, match *matcher, own bool) mask {
 	if own {
 		return mask{State: personal}
 	}
+	// k.node is one node of the kind. What is read of it below is the same on all of them.
 	spec, node := c.Shape.Spec, k.node.Spec
 	if !match.selects(k) {
 		return mask{State: Excluded}

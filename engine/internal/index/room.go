@@ -83,7 +83,9 @@ func Quotient(free quantity.Vector, demands []quantity.Demand) int64 {
 		if f < d.Amount {
 			return 0
 		}
-		// A product is cheaper than a division, and rarely overflows: amounts are bounded.
+		// A product is cheaper than a division, and rarely overflows: amounts are bounded. It says whether this resource
+		// holds fewer than the k pods so far. For example, 8 pods are held by GPUs and each takes 24 cores: with 200 cores
+		// free 8 * 24 = 192 fit, and nothing is divided; with 64 it is 64/24 = 2.
 		if i == 0 || k > api.MaxAmount/d.Amount || f < k*d.Amount {
 			k = min(k, f/d.Amount)
 		}
@@ -94,6 +96,10 @@ func Quotient(free quantity.Vector, demands []quantity.Demand) int64 {
 // deviceRoom returns how many pods the node's devices hold, GPU counts aside. Where pods hold
 // devices and do not say which, any device may be theirs: it counts what is certain. A node whose
 // devices are not known holds any number, as far as they go.
+//
+// For example, a node has two cliques of 4 GPUs, and one pod holds 3 GPUs that nobody has named. 8 - 3 = 5 GPUs are free
+// wherever those are, so 5 pods of one GPU fit, or one of 4. A pod of 2 that requires one clique fits in any case too, and
+// still the answer for it is 0: which GPUs it would be given is not known here.
 func deviceRoom(c *Class, n *cluster.Node) int64 {
 	if n.Offers != nil && c.ClaimsOn(n) == nil {
 		return 0 // its GPUs are given through claims alone
@@ -374,6 +380,16 @@ func harden(w device.Wish) device.Wish {
 // packing is between 0 and 1<<packBits; more is better. Where nodes differ in their policy, what tight gives is above what
 // loose gives, what priced gives above both, and what fgd gives above all. Pods without GPUs go to nodes without. Under priced
 // equal costs stay equal: that the first of such nodes is filled before the next is a part of the policy.
+//
+// For whole GPUs the values are, with free the GPUs that are free on the node, at most 2^14, and used below 2^10:
+//
+//	loose    free<<10 | 1023-used               from 0
+//	tight    (2^15-free)<<10 | used             from 2^24
+//	priced   2^35 + 2^20 - cost                 from 2^35
+//	fgd      (2^29-growth)<<10 | used           from 2^37
+//
+// A node without GPUs gets 2^30 more, for a pod without GPUs, which is above every tight or loose node with GPUs. Of two
+// nodes with 3 and 5 GPUs free tight takes the one with 3: 2^15 - 3 is more than 2^15 - 5.
 func (x *Index) packing(c *Class, n *cluster.Node) int64 {
 	//mutate: score-packing-of-queue-or-node -> x.m.Config.Packing
 	policy := cmp.Or(c.Packing, n.Spec.Packing, x.m.Config.Packing)
@@ -438,6 +454,10 @@ func (x *Index) usedShare(c *Class, n *cluster.Node) int64 {
 // fragmentationGrowth is by how much the node's expected fragmentation would grow with one more pod
 // of the class: the free GPUs that a pod of the expected workload could not use, weighted by how
 // often it comes. It is shifted so that less is never negative.
+//
+// For example, pods of 4 GPUs have weight 3 and pods of 1 GPU have weight 1. A pod of 1 GPU comes to a node with 4 free:
+// before it both fit, and the sum is 0; after it 3 are free, of which pods of 4 can use none: 3 * 3 = 9. On a node with 3
+// free it is 3 * 3 = 9 before and 3 * 2 = 6 after: the growth is -3, and that node is taken.
 func (x *Index) fragmentationGrowth(c *Class, n *cluster.Node) int64 {
 	after := append(quantity.Vector(nil), n.Free...)
 	for _, d := range c.Demands {

@@ -477,6 +477,7 @@ func (r *classRules) enter(u *rule, at counted, by int32) {
 	if !at.node {
 		return
 	}
+	// alone counts domains and not pods: the domain is taken out as it was, and comes back in as it is.
 	if u.waitsAlone(at.domain) {
 		u.alone--
 	}
@@ -567,6 +568,11 @@ func (u *rule) admits(r *classRules, d int32) int32 {
 // maxSkew always allows. So the domain may go to maxSkew above the fewest of the others, and a
 // domain without others to compare with takes any number. A class that does not match its own
 // constraint adds nothing to the count: the domain admits all or none.
+//
+// For example, maxSkew is 2, and three zones have 4, 1 and 1 pods. The zone of 4 admits 2 + 1 - 4,
+// which is below 0, so none. Either zone of 1 is compared with the other one and admits 2 + 1 - 1 =
+// 2: with 3 pods it is 2 above. With minDomains 4 there are too few zones, and the fewest counts as
+// 0: then either zone of 1 admits 2 + 0 - 1 = 1.
 func (u *rule) admitsSpread(d int32) int32 {
 	pods, low := u.pods[d]+u.come[d], u.lowBeside(d)
 	switch {
@@ -625,7 +631,7 @@ func (r *classRules) limit(n *cluster.Node) int64 {
 
 // followRules notes the nodes of the buckets whose room changed, and looks again at the nodes of
 // domains whose answers differ now. It comes before the buckets are followed: measure reads what it
-// works out.
+// works out, and the old numbers in the cells say which nodes are to be noted.
 func (x *Index) followRules(c *Class, changed []*cluster.Bucket) {
 	r := c.rules
 	for _, b := range changed {
@@ -654,6 +660,10 @@ func (x *Index) followRules(c *Class, changed []*cluster.Bucket) {
 // settle works out what the rule's domains admit where that may have changed: in the domains that
 // are dirty or, if what all depend on has changed, in all. That is whether the class may be the
 // first, the fewest pods of a domain, and whether pods to come wait for their first.
+//
+// For example, pods that need each other by zone are nowhere yet: every zone admits the first. Once
+// it is placed in zone a, only a admits more. Its node is in a alone, so that a alone is dirty, and
+// yet all other zones have another answer.
 func (x *Index) settle(c *Class, u *rule) {
 	r := c.rules
 	u.grow()

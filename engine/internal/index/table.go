@@ -23,6 +23,17 @@ import (
 // where 3 pods fit in all, 40 that are cordoned, 16 that lack the label. What a person is told of
 // 5,000 nodes is the sum of some 20 such lists.
 //
+// From nodes to the sentence that a person reads there are four layers, and each is kept while its
+// inputs are the same:
+//
+//	rows of a bucket   one pass over up to 256 nodes    while the bucket's number is the same (counted)
+//	sum of a domain    an addition for each bucket      while the rows are the very same ones (sum)
+//	body of a level    a list of domains                while no node's room has changed (bodyOf)
+//	certificate        the body, and what is needed     made for each answer
+//
+// A change on one node goes through all four: one bucket is counted, one part of one domain is added up, one entry of the
+// list is replaced, and all else is shared with the body from before.
+//
 // Three numbers say whether rows still hold, one for each of their inputs: touched for what is free
 // on the nodes and what they are, epoch for the numbers of classes, which rows name, and ruled for
 // pods on other nodes, which matter to a class under rules alone.
@@ -37,6 +48,9 @@ type bucketRows struct {
 // tally is what else is counted of nodes that no clause excludes. It is what the cause of a no is
 // found from: see body.cause. ifEvicted is a bound from above: where it is below the need, no eviction
 // could help, and nobody is looked for who may be evicted.
+//
+// For example, pods ask for 4 GPUs each, and three nodes of 8 GPUs match, of which 3, 3 and 6 are free. gpuFree is 12 and
+// gpuFits is 0 + 0 + 1 = 1. For 3 pods the cluster is fragmented: 12 GPUs would do, and 1 pod fits.
 type tally struct {
 	ifEvicted int64 // pods that would fit if everything that can go were gone
 	matching  int64 // nodes
@@ -91,6 +105,8 @@ type counting struct {
 // class in everything but what is free, so a row is a kind, with counts. It costs one pass over the
 // nodes and, for each, one over the demands.
 func (x *Index) makeRows(c *Class, sh *cluster.Bucket, from, to int) *bucketRows {
+	// rowOf is by kind of the view, of which there are at most as many as nodes in a bucket: the inner loop looks
+	// nothing up in a map. Two kinds that the class cannot tell apart have one row, so that there is room enough.
 	f, v, w := &c.ByBucket[sh.ID], x.viewOf(sh), &x.counting
 	out := w.newRows(len(v.kinds))
 	w.proofs, w.shorts, w.rowOf = w.proofs[:0], w.shorts[:0], w.rowOf[:0]
@@ -119,6 +135,8 @@ func (x *Index) makeRows(c *Class, sh *cluster.Bucket, from, to int) *bucketRows
 		}
 		x.countNode(c, sh.Nodes[slot], w.proofs[i], v, slot, fits, &out.rows[i], &out.tally)
 	}
+	// The rows are finished after the loop, when it is known of how many nodes each is: what is true of the whole kind is
+	// entered once, times that number.
 	for i := range out.rows {
 		x.finishRow(c, &out.rows[i], w.proofs[i], w.shorts[i*len(c.Demands):(i+1)*len(c.Demands)])
 	}
@@ -128,7 +146,10 @@ func (x *Index) makeRows(c *Class, sh *cluster.Bucket, from, to int) *bucketRows
 }
 
 // newRows makes room for the rows of a bucket. The room is cut from a larger piece, and never grows
-// into that of others.
+// into that of others: its capacity is n, so that an append beyond it would move to memory of its own.
+//
+// A piece has w.slab rows while all buckets of a class are counted, and otherwise those of one bucket: a piece lives as
+// long as any row of it, and one that is large would be kept for the sake of a few.
 func (w *counting) newRows(n int) *bucketRows {
 	if len(w.sets) == 0 {
 		w.sets = make([]bucketRows, max(1, w.slab))
@@ -204,6 +225,8 @@ func (x *Index) finishRow(c *Class, row *why.Row, k *kindProof, shorts []why.Sho
 // all at once.
 func (x *Index) countNode(c *Class, n *cluster.Node, k *kindProof, v *view, slot int, fits int64, row *why.Row, sum *tally) {
 	gpus := v.free[quantity.DimGPU*v.nodes+slot]
+	// Reasons are of three kinds: what is true of all nodes of the kind (finishRow), what depends on the node's name
+	// (personal), and what depends on what is on the node now (rules between pods, localClauses).
 	clauses := k.clauses
 	if k.personal {
 		clauses = x.clauses(c, n, x.MaskOf(c, n).State)
@@ -231,10 +254,14 @@ func (x *Index) countNode(c *Class, n *cluster.Node, k *kindProof, v *view, slot
 // resources aside. The difference between what is free and what it holds is the difference between
 // a cluster that is full and one that is fragmented.
 func (x *Index) gpuRoom(c *Class, n *cluster.Node) (free, fits int64) {
+	// free is counted by resources and by devices, and the lower one holds: of the GPUs that are free by count some may be
+	// of another model.
 	free = n.Free.At(quantity.DimGPU)
 	if len(n.Nominated) > 0 {
 		free = n.LessNominated(c.Priority).At(quantity.DimGPU)
 	}
+	// one asks for a single GPU, of the model and without wishes as to where: how many of those there is room for is how
+	// many GPUs are free.
 	if len(n.Devices) > 0 {
 		one := Class{ClassKey: c.ClassKey, named: c.named, Wants: device.Want{Count: 1, Model: c.Model}}
 		free = min(free, deviceRoom(&one, n))
@@ -317,6 +344,7 @@ type layoutDomain struct {
 // layoutOf returns the domains of the level, by name. Nodes that are in none are in one more,
 // without a name, so that a certificate accounts for all nodes.
 func (x *Index) layoutOf(level int) *layout {
+	// Levels are few, and are searched one by one.
 	i := slices.IndexFunc(x.layouts, func(l layout) bool { return l.level == level })
 	if i < 0 {
 		i = len(x.layouts)
@@ -327,6 +355,8 @@ func (x *Index) layoutOf(level int) *layout {
 		return l
 	}
 	*l = layout{level: level, shape: x.m.Topology.Shape}
+	// All nodes of a bucket are in the same domains, so that it is enough to sort buckets. The key nil is for those that
+	// are in no domain of the level.
 	at := make(map[*cluster.Domain]int)
 	for _, sh := range x.m.Topology.Buckets {
 		var in *cluster.Domain
@@ -378,11 +408,14 @@ func (x *Index) bodyOf(c *Class, level int) *body {
 	if i >= 0 && p.bodies[i].at == at {
 		return p.bodies[i]
 	}
+	// recount comes before p.epoch is read: it may renumber the classes, and then what the old body says of them by number
+	// is of no use.
 	x.recount(c, at)
 	b := &body{level: level, at: at, epoch: p.epoch}
 	if level == cluster.NodeLevel {
 		x.bodyOfNodes(c, b)
 	} else {
+		// At another shape the domains are others, and at another epoch the numbers of classes mean others.
 		var old *body
 		if i >= 0 && p.bodies[i].at.shape == at.shape && p.bodies[i].epoch == p.epoch {
 			old = p.bodies[i]
@@ -401,6 +434,7 @@ func (x *Index) bodyOf(c *Class, level int) *body {
 // are the same. old is used up: its sums are brought up to date in place, and its lists only where
 // nobody else has them.
 func (x *Index) addUp(c *Class, b, old *body) {
+	// The body has a copy of the layout, because layoutOf writes the next one in its place.
 	l := x.layoutOf(b.level)
 	b.layout = &layout{level: l.level, shape: l.shape, domains: l.domains}
 	if old != nil {
@@ -459,6 +493,10 @@ func (p *proofs) classes() []why.Class {
 // over: kinds are met first, so that most numbers are given before any row is made, and then rows
 // are made until no number changes. Each turn either gives numbers to new kinds or drops kinds, and
 // kinds that are present are not dropped, so that it comes to an end.
+//
+// For example, classes 0, 1 and 2 are known. The last node of class 1 is relabelled, and is of a new kind by that. To
+// meet the new kind gives it a number among the others, by its key, so that all rows are made anew. None of them is of
+// class 1: it is dropped, the numbers after it change, and all rows are made once more.
 func (x *Index) recount(c *Class, at position) {
 	p := &c.proofs
 	if p.counted == at {
@@ -481,6 +519,8 @@ func (x *Index) recount(c *Class, at position) {
 // and says whether that was enough: these are known, and the classes are the same. A class that has
 // gone from one bucket may have gone from all, which only a look at all buckets can tell.
 func (x *Index) recountChanged(c *Class) bool {
+	// A no leaves some buckets counted and others not. That is harmless: each has its own numbers, by which the long way
+	// sees which are up to date.
 	p := &c.proofs
 	var buf [cluster.MostSteps]*cluster.Bucket
 	changed, known := x.m.Room.Since(p.counted.room, buf[:0])
@@ -491,6 +531,7 @@ func (x *Index) recountChanged(c *Class) bool {
 		if c.counted(sh) {
 			continue
 		}
+		// Kinds are met before rows are made: one that is new gets a number, which raises the epoch.
 		old := c.ByBucket[sh.ID].rows
 		for _, n := range x.viewOf(sh).kinds {
 			x.kindProof(c, n)
@@ -539,6 +580,7 @@ func (x *Index) meetKinds(c *Class) {
 // because some came that were not met before, or went. Then rows are of several epochs, and have to
 // be made again.
 func (x *Index) renumber(c *Class) bool {
+	// present is by number, and means something only as long as the numbers stay: hence the way out in the loop.
 	p := &c.proofs
 	epoch := p.epoch
 	present := make([]bool, len(p.numbers))
@@ -565,6 +607,9 @@ func (x *Index) renumber(c *Class) bool {
 //
 // For example, 400 buckets are 20 parts of 20. When one bucket changes, its part is added up from
 // 20 rows and the total from 20 parts: 40 additions, where there would be 400.
+//
+// Why not subtract the old rows and add the new ones: counts of nodes could be taken back, but the smallest shortage and
+// the first name could not. If the node that lacked least has gone, only the others can say which one is next.
 type sum struct {
 	of    []*bucketRows
 	parts []sum         // nil: few
@@ -600,6 +645,7 @@ func (x *Index) addTo(s *sum, rows []*bucketRows) bool {
 // the square root of their number, at which a part and the list of parts are equally long. The
 // number only depends on that of the buckets: parts keep their places.
 func (x *Index) addParts(s *sum) []*bucketRows {
+	// Up to some fewRows^2 buckets the parts have no parts of their own. Beyond that addTo divides them in the same way.
 	size := int(math.Sqrt(float64(len(s.of))))
 	n := (len(s.of) + size - 1) / size
 	if len(s.parts) != n {
@@ -622,6 +668,8 @@ func (x *Index) merge(all, was []*bucketRows, had *bucketRows) *bucketRows {
 	if had == nil || len(was) != len(all) {
 		return w.mergeAll(all)
 	}
+	// The tally is added up from all: it is five numbers for each. Rows have lists, and those of classes that did not
+	// change are taken over as they are. Both lists are sorted by class: kept is what of the old sum is still ahead.
 	changed := w.changes(all, was)
 	out := &bucketRows{rows: make([]why.Row, 0, len(had.rows)+len(changed))}
 	for _, b := range all {
@@ -648,6 +696,7 @@ func (x *Index) merge(all, was []*bucketRows, had *bucketRows) *bucketRows {
 
 // mergeAll adds rows up of which no sum is known.
 func (w *counting) mergeAll(all []*bucketRows) *bucketRows {
+	// sums is by class, with one entry for each that there is, and empty between uses. n is how many got a row.
 	out, n := &bucketRows{}, 0
 	for _, b := range all {
 		out.tally.add(b.tally)
@@ -724,7 +773,10 @@ func sameRow(a, b *why.Row) bool {
 }
 
 // addRow adds the row to a sum of its class; one without nodes is empty. The sum has lists of its
-// own from its first row on. Its example is the first of all by name.
+// own from its first row on, because it writes to them, and rows share theirs. Its example is the first of all by name.
+//
+// For example, a row of 200 nodes lacks 4 GPUs at the least and 16 cores, another of 40 nodes lacks 2 GPUs. Their sum is
+// 240 nodes, of which 240 lack GPUs, 2 at the least, and 200 lack cores.
 func addRow(sum, r *why.Row) {
 	if sum.Nodes == 0 {
 		*sum = *r
@@ -766,7 +818,9 @@ func (b *body) mostEvicted(pinned string) int64 {
 	return most
 }
 
-// cause names what the counts amount to: the first of these that is true.
+// cause names what the counts amount to: the first of these that is true. The order is from what no end of work ever
+// changes to what passes by itself, and from the narrow to the wide: enough GPUs in places of the right size is said
+// before enough GPUs in all.
 //
 //	NoMatchingNode      no node is for the class: the request must change, or nodes must come
 //	LargerThanAnyNode   an empty node would be too small
