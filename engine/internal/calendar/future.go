@@ -11,6 +11,10 @@ import (
 // places that were held are free. It goes forward by releasing and back by rolling back, so that a
 // step costs what lies between.
 //
+// For example, work ends at 14:00 on n1, at 15:00 on n2 and n3, and at 18:00 on n4: three releases. After two of them the
+// future is the cluster at 15:00, with n1, n2 and n3 empty and n4 as it is. From there to 18:00 one pod is taken off; back
+// to 14:00 two are put on again, by the journal.
+//
 // Invariant: len(marks) releases are done on the model, in order, and marks[k] is the model before
 // release k. Whoever made the future rolls all of it back.
 type future struct {
@@ -53,10 +57,12 @@ func (c *Calendar) withMoments(releases []release) []release {
 //
 // Where the gang should fit after near releases, because it was promised the time of the last of
 // these, the steps go from there, back or ahead: that release and the one before it mostly settle it.
+// With near 40 of 100, a promise that still holds is three questions: after 0, 40 and 39 releases.
 //
 // Reservations of others make it an approximation: there may be an earlier gap between two of them,
 // which the steps pass over. What is found is a time at which the gang fits in any case.
 func (x *future) firstFit(near int) (time.Time, bool) {
+	// The first question needs no release, and answers what matters most: whether the gang can start now.
 	n := len(x.releases)
 	if x.fits(0) {
 		return x.c.now, true
@@ -64,6 +70,8 @@ func (x *future) firstFit(near int) (time.Time, bool) {
 	// Invariant from here on: it does not fit after low releases.
 	low, high := 0, max(near, 1)
 	if high <= n && x.fits(high) {
+		// Back, in growing steps, to a place where it does not fit. If there is none before 0, low stays 0, at which it is
+		// known not to fit.
 		for step := 1; high-step > 0; step *= 2 {
 			if !x.fits(high - step) {
 				low = high - step
@@ -72,6 +80,7 @@ func (x *future) firstFit(near int) (time.Time, bool) {
 			high -= step
 		}
 	} else {
+		// Ahead. The last step is cut to n: if it does not fit even after all releases, no end of work helps.
 		for step := 1; ; step *= 2 {
 			if low = high; low >= n {
 				return time.Time{}, false
@@ -89,6 +98,7 @@ func (x *future) firstFit(near int) (time.Time, bool) {
 			low = mid
 		}
 	}
+	// The last question need not have been about high: the model is put there for the caller, who places the gang in it.
 	x.to(high)
 	return x.at(high), true
 }
@@ -134,6 +144,7 @@ func (x *future) fits(k int) bool {
 	if c.exhausted() || x.at(k).Before(c.from) {
 		return false
 	}
+	// What reservations add to the future is undone at the end, by the mark: another k has other reservations beside it.
 	x.to(k)
 	m := c.m.Mark()
 	w := c.stay(x.g, x.at(k))

@@ -18,11 +18,25 @@ import (
 // only where that fails anew. So a promise moves only when what it rests on did: a node went, work ran on for longer than
 // it was believed to. Work that ran on is believed to go on for a while, each time for longer (overdue), so that promises
 // behind it move a few times and not with every cycle.
+//
+// The life of a promise:
+//
+//	given     Promise finds no old one, foresee finds a time and nodes, give writes it into the plan
+//	kept      stillHolds finds the same time on the same nodes: nothing is written, the room is reserved for the cycle
+//	moved     what it rests on has changed: foresee again, give writes the new one with the old Since
+//	unseen    the cycle has no lifts left: the old one stands without being looked at
+//	fulfilled the gang starts (Started), at its promise or before it
+//	dropped   the gang is gone, waits at a gate that no end of work opens, or fits at no time (drop)
+//
+// Two rules make promises hold together: room that is promised is not given to work that is still there when the promise
+// is due (Breaks), and each promise is looked for beside those that were given before it in the cycle (keepOff, charge).
+// What they cost is bounded by Config.Heads new promises in a cycle, and by promiseLifts.
 
 // Passing says whether a gang waits at gates that open when running work ends, and at no others.
 // Waiting for work to end helps against a full cluster, and does not against a missing queue or a
 // node selector that matches nothing: a start time for such a gang would be a lie. Budgets are not
-// among them, since no end of work gives back what is spent.
+// among them, since no end of work gives back what is spent. One gate that no end opens is enough:
+// a gang with a full cluster and an exhausted budget before it is promised nothing.
 func Passing(gates []why.Gate) bool {
 	return !slices.ContainsFunc(gates, func(g why.Gate) bool {
 		switch g.Cause {
@@ -79,7 +93,7 @@ func (c *Calendar) Promise(g *cluster.Gang, t cluster.Turn, gates []why.Gate, mu
 		return false
 	}
 	// The future is played on the model itself, and rolled back: the gang gets the places that are held for it, running work is
-	// taken off, queues are charged.
+	// taken off, queues are charged. A second model for the future would have to know every rule that a start is under.
 	m := c.m.Mark()
 	c.ask.Claim(g)
 	defer c.m.Rollback(m)
@@ -136,6 +150,11 @@ func (c *Calendar) Standing(g *cluster.Gang) *api.Promise {
 // That this is tried first is what keeps promises still. To look everywhere in each cycle would
 // find another equally good place whenever something ends elsewhere, and everybody behind would be
 // planned anew.
+//
+// For example, a gang was promised 18:00 on nodes n1 to n6, of which n2 is the last to be free and n5, at 17:30, the one
+// before it. At 15:00 work on n9 ends early: the gang still fits on its own nodes at 18:00, and keeps them. At 17:00 the
+// work on n2 ends early: the promise moves to 17:30, on the same nodes. At 17:20 n4 is taken out of the cluster: now all
+// nodes are looked at.
 func (c *Calendar) stillHolds(g *cluster.Gang, t cluster.Turn, gates []why.Gate, old *api.Promise) *Reservation {
 	// A promise that is due and not kept is not late yet in this view: what should have ended is believed to end now.
 	by := later(old.Start.UTC(), c.now)
@@ -144,6 +163,7 @@ func (c *Calendar) stillHolds(g *cluster.Gang, t cluster.Turn, gates []why.Gate,
 	var nodes []*cluster.Node
 	for _, name := range old.Nodes {
 		n := c.m.Nodes[name]
+		// One node that is gone, or is of no use any more, is enough: a gang that fits on the others has a new place.
 		if n == nil || n.Bucket == nil {
 			return nil
 		}
@@ -205,6 +225,10 @@ func (c *Calendar) lookFrom(since, due time.Time) {
 // give enters the promise in the plan, and in memory if it is new or changed, and protects it in
 // this cycle. A promise that moves keeps the time since when it has been given (Since): work that
 // was let in beside it must still leave for it.
+//
+// For example, a promise was given at 12:00 for 16:00, and a pod that declares a run time of one hour and may be evicted
+// was started beside it at 13:00. At 15:00 the promise moves to 17:00, and the pod is still there. It was let in after 12:00, so it counts as over
+// (workEnd). With Since set to 15:00 it would look like work that was there first.
 func (c *Calendar) give(r *Reservation, old *api.Promise) {
 	var p api.Promise
 	nodes := make([]string, 0, len(r.needs))
@@ -279,6 +303,11 @@ func (c *Calendar) waits(key string) bool {
 // it then takes, of nodes and of queues, is the reservation. So a reservation is made of the same
 // rules as a start, and there is no second model of what a gang needs.
 //
+// For example, at 12:00 8 nodes are full, n1 to n4 until 14:00 and n5 to n8 until 18:00, and a gang of 6 nodes asks.
+// There are two releases, and the search asks after none of them, after one and after both: it fits after both. The model
+// is left with all 8 nodes empty. Of those, n1 is promised to another from 14:00 on: keepOff puts a hold on it. Place
+// finds six of the seven others, and these with what the pods take there are the reservation, from 18:00 on.
+//
 // It is also how a forecast is made, for each workload in line.
 func (c *Calendar) foresee(g *cluster.Gang, t cluster.Turn, releases []release, first []*cluster.Node, by time.Time) *Reservation {
 	m, trying := c.m.Mark(), c.m.Trying
@@ -290,6 +319,8 @@ func (c *Calendar) foresee(g *cluster.Gang, t cluster.Turn, releases []release, 
 	// Taken before the future is played, because headroom compares what the queues use now with what they may use then.
 	used := c.usedOf(g)
 	// The time is found first, by counting, with a search over the ends (future.go). The place is chosen after that, once.
+	//
+	// A promise that is looked at again mostly fits after the releases up to its old time: firstFit begins there.
 	x := &future{c: c, g: g, turn: t, releases: c.withMoments(releases)}
 	at, ok := x.firstFit(len(until(x.releases, by)))
 	if !ok {
@@ -306,7 +337,8 @@ func (c *Calendar) foresee(g *cluster.Gang, t cluster.Turn, releases []release, 
 	w := c.stay(g, at)
 	c.keepOff(w)
 	c.charge(w, 1)
-	// Deferred calls run last first: the charges of others are taken back before the model is.
+	// Deferred calls run last first: the charges of others are taken back before the model is. They are not in the journal,
+	// so that a rollback would leave them.
 	defer c.charge(w, -1)
 	// The model is in the future now. What the gang is given from here on is what has to be kept for it.
 	places := c.m.Mark()
@@ -320,7 +352,8 @@ func (c *Calendar) foresee(g *cluster.Gang, t cluster.Turn, releases []release, 
 		for _, d := range p.Demands {
 			v.Add(d.Dim, d.Amount)
 		}
-		// A gang that has its nodes to itself needs all their GPUs kept, whether it uses them or not.
+		// A gang that has its nodes to itself needs all their GPUs kept, whether it uses them or not. The sum is set, not
+		// added to: each of its pods on the node comes to the same.
 		if g.Whole && v.At(quantity.DimGPU) > 0 {
 			v.Add(quantity.DimGPU, p.Host.Spec.Allocatable.Get(c.m.Config.GPU)-v.At(quantity.DimGPU))
 		}
@@ -340,7 +373,8 @@ func (c *Calendar) foresee(g *cluster.Gang, t cluster.Turn, releases []release, 
 		}
 	}
 	if c.m.HasRules() {
-		// With rules between pods it matters who will be there, and not only how much.
+		// With rules between pods it matters who will be there, and not only how much. Without any the list would be kept for
+		// nothing.
 		r.pods = make(map[*cluster.Node][]*cluster.Pod)
 		for _, p := range pods {
 			r.pods[p.Host] = append(r.pods[p.Host], p)

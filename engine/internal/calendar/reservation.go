@@ -23,10 +23,21 @@ import (
 //     gangs need there,
 //   - with it, the queues of the promised gang stay within their limits at that start (headroom), and
 //   - no required anti-affinity, of either, keeps them apart (keptApart).
+//
+// For example, gang a needs 8 GPUs on one node and is promised node n1 at 16:00, when the 6 GPUs that are in use there are
+// free. 2 are free now. At 15:00 three pods of 2 GPUs each look for a place. The one of 30 minutes starts on n1, since it
+// is over at 15:30. The one of 2 hours would be there at 16:00 with 2 of the 8 GPUs: Breaks says so, and Beside finds it
+// another node or none. The one without a run time is treated like that too.
+//
+// Why the end of a promised gang matters: what comes after it may use its room again. And ends are only
+// believed: if running work takes longer, the promise moves.
 
 // Reservation is room that is kept from a time on: for a gang that was promised it, or by a
 // booking. It is of one cycle, and is made anew from promises and bookings in the next. It is not
 // changed once it is kept, but for its headroom.
+//
+// In the example above it is: start 16:00, needs {n1: 8 GPUs and the CPU and memory of the pods}, charges 8 GPUs to the
+// queue of a and to each queue above it, after the workload on n1, and end 20:00 if a is believed to run for 4 hours.
 type Reservation struct {
 	gang       *cluster.Gang // nil: it is a booking
 	name       string
@@ -43,7 +54,8 @@ type Reservation struct {
 }
 
 // headroom is the most that a queue may use now for the promised gang to be within its limit when
-// it starts. settleHeadroom raises it by what starts meanwhile and is over in time.
+// it starts. settleHeadroom raises it by what starts meanwhile and is over in time. Its unit is that
+// of the dimension: GPUs, bytes, thousandths of a core.
 type headroom struct {
 	queue *cluster.Queue
 	dim   int
@@ -57,7 +69,8 @@ type charge struct {
 	amount int64
 }
 
-// Covers says whether the node is one of the reservation's.
+// Covers says whether the node is one of the reservation's. Of a booking needs has a nil vector for each node, which is
+// why the key is looked for and not the value.
 func (r *Reservation) Covers(n *cluster.Node) bool { _, ok := r.needs[n]; return ok }
 
 // holdsAt says whether the reservation has the room at the time: from its start on, and at its end
@@ -77,6 +90,10 @@ func (r *Reservation) gate() why.Gate {
 // stay is a gang on places that it looks for, and when it would be there. It is the question of the
 // backfill test. The same gang can have several stays: if it starts now, when victims are gone, or
 // in a future.
+//
+// For example, at 12:00 a gang of 2 hours would stay from 12:00 to 14:00. If victims have to go first, which takes 5
+// minutes, it is from 12:05 to 14:05, with a notice of 5 minutes. In the future in which it is promised 18:00, it is from
+// 18:00 to 20:00.
 type stay struct {
 	gang        *cluster.Gang
 	from, until time.Time     // until: zero: nobody knows
@@ -133,6 +150,7 @@ func (c *Calendar) reserve(r *Reservation) {
 		c.reserved = make(map[*cluster.Node][]*Reservation)
 	}
 	// The list of a node is in the order in which reservations were made, and unreserve relies on that: it takes the last off.
+	// The order of the nodes makes no difference, since each has a list of its own.
 	for n := range r.needs {
 		c.reserved[n] = append(c.reserved[n], r)
 	}
@@ -158,7 +176,8 @@ func (c *Calendar) unreserve(first int) {
 // What promised gangs need grows and shrinks with time: one starts, another ends, running work
 // makes room. It can only grow at a start. So it is enough to look at the starts that fall into the
 // stay, and at the stay's own beginning for those that have started by then; of each resource the
-// most counts.
+// most counts. Between two starts every change is an end, and each end leaves more room: whoever is
+// not in the way at the start is not in the way later.
 //
 // For example, a node has 8 GPUs, of which 4 are free and 4 are in use until 15:00. Gang a is
 // promised 6 of them at 16:00, until 18:00, and gang b 2 at 17:00. A stay that ends by 16:00 must
@@ -166,12 +185,19 @@ func (c *Calendar) unreserve(first int) {
 // have ended, which is 2. One that ends later must also leave what is owed at 17:00: 6 + 2 - 4 = 4, which is all that is free, so that it
 // may take none.
 //
+//	from       now   15:00   16:00   17:00   18:00
+//	a                            6       6
+//	b                                    2       2
+//	ended        0       4       4       4       4
+//	owed         0      -4       2       4      -2    looked at: 16:00 and 17:00
+//
 // It costs, for each start that counts, a look at the reservations and the pods of the node. The
 // vector is good until the next call.
 func (c *Calendar) keptOn(n *cluster.Node, w stay) (kept quantity.Vector, cards cardNeeds, by *Reservation, whole bool) {
 	kept = c.kept[:0]
 	defer func() { c.kept = kept[:0] }()
 	for _, r := range c.reserved[n] {
+		// Its own promise keeps nobody from a place, and one that is given back before the stay begins is over.
 		if r.gang == w.gang || !r.end.IsZero() && !r.end.After(w.from) {
 			continue
 		}
@@ -270,8 +296,9 @@ func (c *Calendar) Breaks(g *cluster.Gang, pods []*cluster.Pod) []why.Gate {
 	for i, p := range pods {
 		hosts[i] = p.Host
 	}
-	// Three tests, the cheapest first: room on the gang's nodes, limits of queues, and rules between pods. The first that fails
-	// names the promise that the gang would break.
+	// Four tests: what is counted on the gang's nodes, devices of claims, limits of queues, and rules between pods. The first
+	// that fails names the promise that the gang would break. The nodes matter for the stay too: if victims or leavers have
+	// to go from them first, the stay begins that much later, and may be in the way of a promise that it would not meet now.
 	//mutate: time-begins-when-evicted -> c.stay(g, c.now)
 	w := c.stayOn(g, hosts)
 	gates := c.breaksOnNodes(w, pods)
@@ -296,6 +323,9 @@ func (c *Calendar) Breaks(g *cluster.Gang, pods []*cluster.Pod) []why.Gate {
 
 // breaksOnNodes is Breaks for what is kept on nodes: resources, and parts of GPUs. Members that
 // share a node are each held to what is left by all of them, since all are placed.
+//
+// For example, 4 GPUs of a node are free, and 3 must be left. Two pods of 1 GPU each are placed there, which leaves 2: the
+// gang is in the way, although either pod by itself would not be.
 func (c *Calendar) breaksOnNodes(w stay, pods []*cluster.Pod) []why.Gate {
 	for _, p := range pods {
 		kept, cards, by, whole := c.keptOn(p.Host, w)
@@ -372,6 +402,7 @@ func (r *Reservation) shuns(p *cluster.Pod) bool {
 
 // meets says whether the promised gang, which is another, is there at some time of the stay. A stay
 // that is over when the gang starts does not meet it, nor one that begins when the gang has left.
+// Times are half open: to end at 16:00 and to start at 16:00 is not to meet.
 func (c *Calendar) meets(r *Reservation, w stay) bool {
 	return r.gang != nil && r.gang != w.gang && !w.over(later(r.start, w.from)) && (r.end.IsZero() || r.end.After(w.from))
 }
@@ -399,6 +430,8 @@ func (x *headroom) part(pods []*cluster.Pod) int64 {
 // the queue now, and gives back what it uses before the promised gang needs it. The bound goes up
 // with the use, so that the difference, which is what others may take, stays.
 func (c *Calendar) settleHeadroom(g *cluster.Gang, pods []*cluster.Pod) {
+	// Without this every short workload would use up the headroom for good: it has left when the promise is due, and the
+	// bound would still be what it was before it came.
 	for _, r := range c.reservations {
 		if len(r.headroom) == 0 || !c.stay(g, c.now).over(r.start) {
 			continue
@@ -415,6 +448,10 @@ func (c *Calendar) settleHeadroom(g *cluster.Gang, pods []*cluster.Pod) {
 //
 // It is for gangs that Breaks has found in the way. What is reserved is put on the nodes as holds,
 // and then the gang is placed as if these were any other work. A hold keeps the most that the stay must leave at any moment, which is what keptOn says.
+//
+// Why the two steps: most gangs are in nobody's way, and for them the holds would be put and taken off for nothing. Each
+// hold changes the number of its node, so that the classes which are asked meanwhile measure the node again
+// (index/class.go). The price is a second search for the few that are in the way.
 func (c *Calendar) Beside(g *cluster.Gang, asks *index.Question, place func() bool) bool {
 	w := c.stayOn(g, nil)
 	// The memo is for those alone of whom nobody knows when they end: of promises they all must leave the same, and who leaves
@@ -521,6 +558,10 @@ func chargesOf(pods []*cluster.Pod) []charge {
 // charge lets queues be charged, or no longer, for the promised gangs that are there at any time of
 // the stay, and what they take count as taken; times is 1 or -1. The accounts are the model's own,
 // and not in its journal: who charges takes the same off again, before any reservation is added.
+//
+// All promised gangs that meet the stay count at once, also two that follow each other. That is more than any moment of
+// the stay needs, so that a promise may come later than it could, and never breaks a limit. (On nodes, where that would
+// cost more, keptOn looks at each moment.)
 func (c *Calendar) charge(w stay, times int64) {
 	for _, r := range c.reservations {
 		if r.gang == w.gang || w.over(r.start) || !r.end.IsZero() && !r.end.After(w.from) {
@@ -556,6 +597,9 @@ func (c *Calendar) WakeWhenLate(g *cluster.Gang) { c.wakeWhenLate(c.stay(g, c.no
 // wakeWhenLate is WakeWhenLate for a stay. For example, a stay of 2 hours is over before a promise
 // at 18:00 if it begins by 16:00. With victims that take 5 minutes to leave, the plan is made again
 // just after 15:55.
+//
+// Why wake at all: a plan says when its answer may change without any event (WakeAt), and this is such a moment. A stay
+// that ends when the promise starts is over, so that the first moment that is too late is a nanosecond later: the + 1.
 func (c *Calendar) wakeWhenLate(w stay) {
 	for _, r := range c.reservations {
 		if r.gang != w.gang && w.over(r.start) {
@@ -569,6 +613,10 @@ func (c *Calendar) wakeWhenLate(w stay) {
 // promised gang will be. Such a stay begins later with every moment that passes, and so an end that
 // is after its beginning now is before it soon. Without a notice these ends are yet to come, and
 // others wake for them.
+//
+// For example, victims take 5 minutes to leave, and a promised gang ends at 17:00. At 16:50 the stay would begin at 16:55,
+// when the gang is still there. At 16:55 it would begin at 17:00, and not meet it any more. No work ends at 16:55, so that
+// nothing else would wake the plan then.
 func (c *Calendar) wakeAsItMoves(w stay) {
 	if w.notice == 0 {
 		return
