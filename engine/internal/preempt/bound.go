@@ -24,11 +24,15 @@ import (
 func (c *claim) beyondAll() bool {
 	y, s := c.y, c.y.Candidates
 	// Each of these is a right beside reclaiming, or a claim that GPUs do not decide: the sums would not be an upper
-	// bound.
+	// bound. In their order: the gang asks for no GPUs; nothing that it asks for is in any quota; it has no queue, and so
+	// no quota to reclaim; fair shares; idle work; work that overran beside the gang's promise; lower priorities of its
+	// own queue.
 	if c.gpus == 0 || len(c.dims) == 0 || c.q == &s.m.Unqueued || s.m.Config.Policy == api.TimeShare || len(s.m.Tree.Idle) > 0 ||
 		s.m.Promises[c.g.Key] != nil || c.q.Outranks(c.t.Priority) {
 		return false
 	}
+	// A cut is what a queue holds above its quota, with its GPUs added up when the cut was made: a claim adds one number
+	// for each queue, however many units the queue has.
 	cuts, units := c.cuts(), 0
 	var free int64
 	for _, x := range cuts {
@@ -54,6 +58,8 @@ func (c *claim) beyondAll() bool {
 			free += p.Amount(quantity.DimGPU)
 		}
 	}
+	// For example, 10 GPUs are taken by nobody, cuts have 24 and 16, and leavers 4: 54. A gang of 64 ends here. One of 48
+	// is within the sum, and if it must share a rack, the racks are asked one by one.
 	if free < c.gpus {
 		return true
 	}
@@ -103,7 +109,11 @@ func (y *Cycle) untaken() (sum int64) {
 }
 
 // beyondDomains says whether no domain of the level would have GPUs enough. It adds up by bucket what cuts and leavers
-// would leave there beside what no pod has, and compares each domain with the sum over its buckets.
+// would leave there beside what no pod has, and compares each domain with the sum over its buckets. In the example at the
+// top r1 comes to 40 + 10 and r2 to the same, and neither has 64.
+//
+// A bucket lies within one domain of each level, so that one list of sums serves every level. The walk ends at the first
+// domain that has enough, which on a cluster with room is an early one.
 func (c *claim) beyondDomains(level int, cuts []*cut) bool {
 	y, s := c.y, c.y.Candidates
 	// sums is GPUs by bucket.

@@ -44,6 +44,8 @@ const (
 // and the holds as made.
 func (y *Cycle) MakeRoom(g *cluster.Gang, t cluster.Turn) Outcome {
 	y.findFreeing()
+	// Where nobody more is evicted the outcome is mostly that of awaits and not Nothing: others may be on their way out for
+	// the gang since an earlier cycle.
 	if y.isAlone(g, t) {
 		return y.awaits(g)
 	}
@@ -51,6 +53,7 @@ func (y *Cycle) MakeRoom(g *cluster.Gang, t cluster.Turn) Outcome {
 		return Nothing
 	}
 	c := y.newClaim(g, t)
+	// kind is what the memo knows the claim by. A claim that is like no other (alike is false) leaves no note there.
 	kind, alike := c.kind()
 	if c.beyondAll() {
 		y.noteHelpless(kind, g)
@@ -80,6 +83,9 @@ func (y *Cycle) awaits(g *cluster.Gang) Outcome {
 
 // entitled says whether the claimant would have been allowed to evict some of those that are on their way out
 // already. What they leave over is for it, then, before they come back.
+//
+// For example, queue a is owed 8 GPUs, and the only borrower, with 8, is being drained off its node. There is nobody left to
+// evict. Without a hold the borrower's next pod might be placed there first, and would have to be evicted again.
 func (c *claim) entitled() bool {
 	c.y.findLeavers()
 	if len(c.y.leavers.free) == 0 {
@@ -101,6 +107,9 @@ func (c *claim) entitled() bool {
 // share; and with lower priorities of the claimant's own queue, where find had spared them. The second lists its
 // units anew, because a set must not rest on quota and share at once: the queue would have to be within the one for
 // some victims and within the other for the rest.
+//
+// A later attempt is only made where the one before failed. So a claimant that is owed quota evicts nobody of its own
+// queue while others will do.
 func (y *Cycle) pursue(c *claim, kind claimKind) Outcome {
 	y.findLeavers()
 	found, ok := c.attempt()
@@ -113,6 +122,8 @@ func (y *Cycle) pursue(c *claim, kind claimKind) Outcome {
 	}
 	switch {
 	case !ok:
+		// All claims of the kind would fail in the same way, until the model is another: 10,000 pending pods of one
+		// size cost one search.
 		y.noteHelpless(kind, c.g)
 		y.noteShare(kind, c)
 		return y.awaits(c.g)
@@ -127,6 +138,8 @@ func (y *Cycle) pursue(c *claim, kind claimKind) Outcome {
 		delete(y.freeing, h.Gang)
 		y.Forget(api.KindHold, h.Ref().Key, h.Version)
 	}
+	// The place of another may be free already, and only have been kept for it. Then the gang need not wait for anybody,
+	// and starting it in this cycle saves a round of holding the place and finding it again.
 	if len(found.lost) > 0 && len(found.victims) == 0 && !y.emptying(found.places) && y.startsAtOnce(c) {
 		return Freed
 	}
@@ -138,6 +151,9 @@ func (y *Cycle) pursue(c *claim, kind claimKind) Outcome {
 
 // attempt tries the claim out: first with what is held for others left as it is, then without it. A place that is
 // held for another was made by evicting somebody, so it is taken only where nothing else helps.
+//
+// For example, n1 is held for b, whose place the claimant could take, and a borrower runs on n2. The first try evicts the
+// borrower and leaves n1 to b. Only if n2 is of no use to the claimant does the second one take n1.
 func (c *claim) attempt() (found way, ok bool) {
 	if !c.enough() {
 		return found, false
@@ -178,6 +194,11 @@ type way struct {
 
 // try tries the claim out on the model, without the places held for others that are given. Everything that it does to
 // the model is undone when it returns; what it found is in the way, by name and amount.
+//
+// Inside, the model is a cluster in which leavers are gone and the gang has its own holds. While it is in that state other
+// packages ask about it by way of y.pursued: quotas whether the right that the victims were chosen by still holds (Rights),
+// the calendar when the gang would begin (Begins). Trying says that all of it is rolled back before
+// the lists of candidates are looked at, so that nothing need be noted for them.
 func (c *claim) try(without []*cluster.Hold) (found way, ok bool) {
 	y := c.y
 	y.m.Trying, y.pursued = true, c
@@ -189,7 +210,8 @@ func (c *claim) try(without []*cluster.Hold) (found way, ok bool) {
 		}
 		gates := y.Gates(c.g)
 		// Leavers are taken off first, because nobody is evicted for room that is about to be there. Where a limit of
-		// the queue is shut, leavers without GPUs count too: they still use up the limit.
+		// the queue is shut, leavers without GPUs count too: they still use up the limit. Where holds of its own or of
+		// others are out of the way, leavers under them count too: what they leave is not spoken for any more.
 		y.takeOffLeavers(c.gpus > 0 && len(gates) == 0 && len(own)+len(without) == 0)
 		if len(gates) > 0 {
 			gates = y.Gates(c.g)
@@ -213,7 +235,8 @@ func (c *claim) try(without []*cluster.Hold) (found way, ok bool) {
 }
 
 // startsAtOnce says whether the claimant needs nobody to be gone, now that places of others were given up for it.
-// Whoever is on the way out elsewhere may count in its queue until then, or be kept apart from it.
+// Whoever is on the way out elsewhere may count in its queue until then, or be kept apart from it. try has answered a
+// different question, with all leavers gone, so that it is asked again with them there.
 func (y *Cycle) startsAtOnce(c *claim) (ok bool) {
 	y.Trial(c.g, func([]*cluster.Hold) {
 		ok = len(y.Gates(c.g)) == 0 && y.StartsBeside(c.g, c.t)
@@ -232,6 +255,10 @@ func (y *Cycle) emptying(places []*cluster.Hold) bool {
 // enough says whether there would be GPUs enough in all if all units were gone, and all that leaves. It is one sum
 // over all nodes, wherever the GPUs are, and most hopeless claims fail it. It is a proof when it fails and says
 // little when it does not.
+//
+// For example, a gang asks for 64 GPUs, 10 are free on all nodes together, pods on their way out have 8, and what may be
+// evicted has 40: 58 are fewer than 64, whatever the search would choose. With 48 in place of 40 the sum suffices, and
+// still no rack need have 64.
 func (c *claim) enough() bool {
 	if c.gpus == 0 {
 		return true
@@ -267,7 +294,8 @@ func (y *Cycle) mayClaim(g *cluster.Gang) bool {
 }
 
 // findFreeing finds, once in a cycle, for whom others are on their way out: those that evictions name, if something
-// is held for them still, and those for whom a node is held that somebody is leaving.
+// is held for them still, and those for whom a node is held that somebody is leaving. It costs a look at each eviction and
+// at the pods of each node on which something is held. The result is a set, so that the order of the maps does not count.
 func (y *Cycle) findFreeing() {
 	if y.freeing != nil {
 		return
@@ -374,6 +402,9 @@ func (c *claim) prepare() {
 // settle places the gang for real, with its victims lifted, and returns what is to be held where. It is false where a
 // limit is shut, where the place would break a promise, or where with its GPU model the claimant would exceed the
 // quota or share that the claim rests on. The model is as before afterwards: holds are made by evict.
+//
+// It is the last word on a set, and asks everything again that has been asked before on less knowledge: gates with the
+// victims gone, rights with the GPU model that the gang really gets, promises with the nodes that it is on.
 func (c *claim) settle() ([]*cluster.Hold, bool) {
 	y, s := c.y, c.y.Candidates
 	m := s.m.Mark()
@@ -397,7 +428,9 @@ func (c *claim) settle() ([]*cluster.Hold, bool) {
 }
 
 // newPlaces is what keeps the places that lifted units have been given, as holds for whoever comes in their stead. It
-// also notes in each unit where its pods go.
+// also notes in each unit where its pods go. The pods have their places at this moment, by rehome, and not afterwards.
+//
+// Coming keeps such a hold although nobody waits for it: the pod that it is for exists only once its owner has made it.
 func (c *claim) newPlaces() []*cluster.Hold {
 	var out []*cluster.Hold
 	for _, u := range c.taken() {
@@ -417,6 +450,9 @@ func (c *claim) newPlaces() []*cluster.Hold {
 // holdsFor is what keeps the places of the pods, which have been placed: one hold for each node, in the order of
 // nodes, with the sum of what the pods take there and the devices that they were given. Sums alone would not do where
 // devices are told apart: half of each of two GPUs is not the one GPU that a pod was placed on.
+//
+// For example, of a gang of three pods with 4 GPUs and 16 cores each, two are on n1 and one is on n2. There are two holds:
+// n1 with 8 GPUs, 32 cores and 2 pods, and n2 with 4 GPUs, 16 cores and 1 pod.
 func (y *Cycle) holdsFor(key string, pods []*cluster.Pod) []*cluster.Hold {
 	// A sort by node puts the pods of a node side by side, so that the last hold is the one to add to. It is stable,
 	// and so cards and devices are in the order of ranks.
@@ -487,6 +523,10 @@ func (c *claim) withinRights() bool {
 
 // reaches is how far up the claimant's queues must be within quota, and within their share, for the units that are
 // lifted; -1: not at all. The farthest of the victims decides.
+//
+// For example, in the tree of reclaim, vision evicts one unit of speech (reach 0) and one of product (reach 1). The quota
+// reach is 1: vision must be within 16 GPUs with the gang and research within 32. Had it evicted the unit of speech alone,
+// research would not be asked, since what moves between its own queues does not change what it holds.
 func (c *claim) reaches() (quota, share int) {
 	quota, share = -1, -1
 	for _, u := range c.units {
@@ -511,7 +551,8 @@ func (c *claim) within(reach int, dims []int, part func(*cluster.Queue, int) int
 }
 
 // overdrawn is the first of those queues that holds more than its part, and of which dimension; nil: none does. A
-// reach of -1 asks of no queue, of 0 of the claimant's own alone.
+// reach of -1 asks of no queue, of 0 of the claimant's own alone. A queue that holds too much of something that the gang is
+// not charged for is not overdrawn by it: charged says which dimensions those are.
 func (c *claim) overdrawn(reach int, dims []int, part func(*cluster.Queue, int) int64, charged func(dim int) bool) (*cluster.Queue, int) {
 	for x := c.q; x != nil && reach >= 0; x, reach = x.Parent, reach-1 {
 		for _, dim := range dims {
@@ -523,7 +564,8 @@ func (c *claim) overdrawn(reach int, dims []int, part func(*cluster.Queue, int) 
 	return nil, 0
 }
 
-// charges says whether members that have allocations are charged for the resource.
+// charges says whether members that have allocations are charged for the resource. It is asked with the gang placed, and so
+// knows the GPU model and flavor that the charge is for.
 func (c *claim) charges(dim int) bool {
 	return slices.ContainsFunc(c.g.All(), func(p *cluster.Pod) bool {
 		return p.Host != nil && slices.ContainsFunc(p.Charge, func(d quantity.Demand) bool { return d.Dim == dim })
@@ -537,8 +579,15 @@ func (c *claim) charges(dim int) bool {
 // The order of the steps matters. underWay counts the evictions of earlier plans first, for those of this plan to be
 // added to. Old holds go before the new ones come, which may be for the same nodes. Leavers are noted last, when it
 // can be seen whether what they leave is held.
+//
+// For example, at 12:00 two pods are evicted, with grace periods of 30 seconds and of 5 minutes; their queues warn a
+// minute before. They are told to end at 12:01, and expected to be gone at 12:01:30 and 12:06. With AssumeFor a minute
+// their evictions count until 12:02:30 and 12:07. The places are held until 12:07, the last of these, and the plan is made
+// again then at the latest.
 func (y *Cycle) evict(c *claim, victims []*unit, places []*cluster.Hold, old []*cluster.Hold) {
 	s := y.Candidates
+	// Units are taken apart into pods here, because evictions are of pods, and their order is by key whatever unit they
+	// were of.
 	type victim struct {
 		*cluster.Pod
 		cause api.EvictionCause
@@ -573,10 +622,12 @@ func (y *Cycle) evict(c *claim, victims []*unit, places []*cluster.Hold, old []*
 		y.Plan.Evictions = append(y.Plan.Evictions, e)
 		y.Remember(api.Change{Eviction: &e})
 		s.m.MarkEvicting(v.Pod)
+		// What stays until the next one runs is never missing, and so counts against no disruption budget.
 		if !v.surge {
 			y.disrupt(v.Pod)
 		}
 	}
+	// Members that leave do not count for the minimum of their gang any more.
 	for _, u := range victims {
 		if g := u.of.Gang; g != nil {
 			y.Retally(g)
@@ -587,6 +638,7 @@ func (y *Cycle) evict(c *claim, victims []*unit, places []*cluster.Hold, old []*
 		s.m.IgnoreHold(h)
 		y.Forget(api.KindHold, h.Ref().Key, h.Version)
 	}
+	// All places end at the same time, whenever their own leavers are gone: the gang starts whole.
 	for _, h := range places {
 		h.Version, h.Until = y.NextVersion(), last
 		s.m.PutHold(h, s.m.Nodes[h.Node])
@@ -618,7 +670,7 @@ func (y *Cycle) evictionTimes(p *cluster.Pod, payer *cluster.Queue, surge bool) 
 }
 
 // goneBy is when those on their way out on the nodes of the places can be expected to be gone, and in any case long
-// enough for a change to be seen (Config.AssumeFor).
+// enough for a change to be seen (Config.AssumeFor). It is about leavers of before: what this plan evicts is added by evict.
 func (y *Cycle) goneBy(places []*cluster.Hold) time.Time {
 	last := y.Now.Add(y.m.Config.AssumeFor)
 	// All places of the gang are held equally long: a gang starts whole, so that a place that is free early is of no
@@ -639,6 +691,7 @@ func (y *Cycle) leaverGone(p *cluster.Pod) time.Time {
 	if p.Terminating {
 		return p.ReleaseAt
 	}
+	// Until of an eviction is AssumeFor after the expected end: see evict.
 	e := y.m.Evictions[p.Key]
 	if e == nil {
 		e = y.evictionOf(p.Key)
@@ -664,6 +717,10 @@ func (y *Cycle) evictionOf(pod string) *api.Eviction {
 //
 // The calendar asks, since a gang that starts later may be in the way of a promised start that it would not meet if
 // it started now.
+//
+// For example, at 12:00 a gang of an hour would evict a pod with a grace period of 5 minutes, and on one of its nodes a pod
+// is being deleted that is gone at 12:08. notice is 5 minutes, it begins at 12:08, and it is over at 13:08. If it
+// started now it would be over when these nodes are promised to another at 13:00; as it is, it would be in the way.
 func (y *Cycle) Begins(g *cluster.Gang, nodes ...*cluster.Node) (at time.Time, notice time.Duration) {
 	if y.pursued == nil || y.pursued.g != g {
 		return y.Now, 0

@@ -25,6 +25,17 @@ import (
 // The victims are found by the search of search.go, with one more question to the model: whether what is lifted has a
 // place too, beside the gang (rehomed). That there are no loops follows from the gain: each move is paid for by the
 // GPU-seconds of a gang that starts, or, in the background, out of a budget for each hour.
+//
+// The two kinds of moves share everything but who is moved and what that may cost:
+//
+//	               for a gang (MoveFor)                    in the background (Tidy)
+//	victims        the cheapest set that lets it start     all that is on one node or one card
+//	gain           its GPUs, for as long as it would wait  what is free there, for an hour
+//	further bound  -                                       Config.Moves.Background, in GPU-seconds an hour
+//	next places    anywhere                                on nodes, or cards, that others use too
+//	tried          one gang in a cycle                     eight nodes and eight cards in a cycle
+//
+// In both a move is under way until its evictions are over, and no other begins before that (moving).
 
 // MoveFor looks for running work that can be moved elsewhere so that the gang, which has room enough in all and none
 // in one piece, has a place. It says whether work is moved for it. One gang at a time has work moved, and one in a
@@ -37,10 +48,14 @@ func (y *Cycle) MoveFor(g *cluster.Gang, t cluster.Turn) bool {
 	c := y.newClaim(g, t)
 	// Budgets are never broken for the sake of a tidier cluster.
 	c.moving, c.disruption.hard = true, true
+	// findMovers takes the place of find: for a move no right is needed against the queue of what is moved, since that
+	// loses nothing but time.
 	c.findMovers()
 	if len(c.units) == 0 {
 		return false
 	}
+	// victims, places and old outlive the trial, which undoes all that it did to the model. Units and holds name nodes
+	// and amounts, so that they mean the same afterwards.
 	var victims []*unit
 	var places, old []*cluster.Hold
 	ok := false
@@ -59,6 +74,9 @@ func (y *Cycle) MoveFor(g *cluster.Gang, t cluster.Turn) bool {
 	ok = ok && c.overlap(victims, places)
 	// worthIt is asked twice, because the answer changes: what can run beside its successor for a while loses no
 	// work, so its cost is another one once overlap has found that out.
+	//
+	// A move that costs too much now may be worth it after the next checkpoint, which no event announces: so a cycle is
+	// asked for at that time. One that has no places, or breaks a budget, waits for an event like everything else.
 	if !c.worthIt(victims) {
 		c.wakeWhenSaved(c.units, c.loss(victims), c.gain)
 		return false
@@ -79,7 +97,8 @@ func (y *Cycle) mayMoveFor(g *cluster.Gang) bool {
 }
 
 // retally counts the members of all gangs again that were tried out, those that stay too: rehome has built their
-// trees as if their members waited.
+// trees as if their members waited. Tallies are not in the journal, so that the rollback of the trial does not restore
+// them.
 func (c *claim) retally() {
 	for _, u := range c.units {
 		if u.of.Gang != nil {
@@ -126,6 +145,7 @@ func (c *claim) findMovers() {
 				}
 				// A pod that nothing makes again would be lost, and a gang with members to spare is evicted, not
 				// moved.
+				// A gang is met on each of its nodes, and taken at the first: seen says so.
 				if t := s.runningWith(p); movable(t) {
 					c.takeMover(t)
 				}
@@ -178,7 +198,11 @@ func movable(t *running) bool {
 func (c *claim) worthIt(victims []*unit) bool { return c.gain(c.y.Now) > c.loss(victims) }
 
 // gain is what the gang gains by moves at the time, in thousandths of GPU-seconds: the GPUs that it would use while it
-// waited. Without the moves it would wait until its promised start, or for an hour where it has none.
+// waited. Without the moves it would wait until its promised start, or for an hour where it has none. A gang that asks
+// for no GPUs counts as one of one GPU, so that its gain is not nothing.
+//
+// Longer waits count as an hour, because a promise that is days away may well move up. It is the same hour at which
+// cost.go stops counting unsaved work.
 func (c *claim) gain(at time.Time) int64 {
 	wait := longest
 	if p := c.y.m.Promises[c.g.Key]; p != nil {
@@ -198,6 +222,10 @@ func (c *claim) loss(victims []*unit) int64 {
 
 // rehomed says whether all that is lifted has a place too, beside the gang. With keep the gang has been placed
 // already and all allocations stay; without it the gang is placed first and everything is undone.
+//
+// For example, workloads of 4, 3 and 2 GPUs are lifted, and 5 and 4 GPUs are free on two other nodes. The largest goes
+// first and takes the node of 4; those of 3 and 2 fill the other. With the smallest first, 2 would take the tighter node,
+// that of 4, and 3 the other, and the one of 4 would have no place.
 func (c *claim) rehomed(keep bool) bool {
 	y, s := c.y, c.y.Candidates
 	m := s.m.Mark()
@@ -228,6 +256,8 @@ func (u *unit) weight() (sum int64) {
 
 // rehome finds a place for a workload that has been lifted, and keeps it allocated there until rolled back. It is
 // placed by the same function as any gang, so the next one has every right to the place that it finds.
+//
+// Place places gangs. For a pod by itself one is made here, which is never entered in the model.
 func (y *Cycle) rehome(u *unit) bool {
 	g := u.of.Gang
 	if g == nil {
@@ -243,6 +273,7 @@ func (y *Cycle) rehome(u *unit) bool {
 	for _, p := range g.All() {
 		y.m.ShapeOf(p)
 	}
+	// What is moved starts anew at its next place, and has no more right than others to be there when a promise is due.
 	m := y.m.Mark()
 	if !y.Place(g, g.TurnNow()) || y.Delays(g, y.m.AllocatedSince(m)) {
 		return false
@@ -264,13 +295,18 @@ func (u *unit) nextKey() string {
 // others that are in use, so that larger places come before somebody waits for them. What is lost that way in an hour is
 // bounded (Config.Moves.Background, in GPU-seconds). It ends: each time fewer nodes are in use, or as many nodes and
 // fewer cards.
+//
+// For example, n1 runs a pod of 2 GPUs, n2 and n3 run one of 4 GPUs each, of 8. The pod of n1 moves to n2: n1 is whole, and
+// three nodes in use have become two. Nothing more is moved: n2 has 2 GPUs free now and n3 has 4, and neither holds what the
+// other runs.
 func (y *Cycle) Tidy() {
 	s := y.Candidates
 	if s.m.Config.Moves.Background <= 0 || s.m.Config.Policy == api.FIFO || y.moving() {
 		return
 	}
 	// After a move that lost as much as the budget is for one hour, the next one may come an hour later; after one
-	// that lost half of it, half an hour later. So no history is kept but the last move and what it lost.
+	// that lost half of it, half an hour later. So no history is kept but the last move and what it lost. For example,
+	// the budget is 3,600 GPU-seconds and the last move lost 1,800: 1,800 * 1 h / 3,600 is 30 minutes.
 	if last := s.m.Usages[queue.BackgroundMoves]; last != nil {
 		next := last.At.Add(time.Duration(last.Decayed) * time.Hour / time.Duration(s.m.Config.Moves.Background))
 		//mutate: move-budget
@@ -279,6 +315,7 @@ func (y *Cycle) Tidy() {
 			return
 		}
 	}
+	// Nodes come before cards: a whole node serves every request that a whole card does.
 	for _, all := range [][]spot{y.sparseNodes(), y.sparseCards()} {
 		for _, at := range all[:min(len(all), tries)] {
 			if y.empty(at) {
@@ -323,7 +360,8 @@ func (y *Cycle) sparseNodes() []spot {
 	})
 }
 
-// sparseCards lists cards of which parts are given away and something is left, in the same order.
+// sparseCards lists cards of which parts are given away and something is left, in the same order. How much of a card is
+// used goes by its memory, in thousandths: parts always take some, while compute may be left open.
 func (y *Cycle) sparseCards() []spot {
 	if !y.m.GivesParts() {
 		return nil
@@ -341,6 +379,8 @@ func (y *Cycle) sparseCards() []spot {
 
 // sparse lists the spots that are found on nodes that are not cordoned, those in domains that are little used first.
 func (y *Cycle) sparse(find func(n *cluster.Node, out []spot) []spot) (all []spot) {
+	// level is the narrowest one, such as the rack; -1: there are no levels, and around stays 0 for all. All nodes count
+	// for their domain, cordoned ones too, and so the sums are complete only after the loop.
 	level := len(y.m.Config.Levels) - 1
 	around := make(map[*cluster.Domain]int64)
 	for _, sh := range y.m.Topology.Buckets {
@@ -379,7 +419,8 @@ func (at *spot) rest(m *cluster.Model) *cluster.Hold {
 	return h
 }
 
-// has says whether the pod, which is on the node, has GPUs of the spot; only says that it has no others.
+// has says whether the pod, which is on the node, has GPUs of the spot; only says that it has no others. A pod with parts of
+// two cards would leave the one and stay on the other, so that it keeps both from being emptied.
 func (at *spot) has(p *cluster.Pod) (is, only bool) {
 	if at.card == wholeNode {
 		return onGPU(p), true
@@ -393,11 +434,13 @@ func (y *Cycle) empty(at spot) bool {
 	s := y.Candidates
 	c := &claim{y: y, g: &cluster.Gang{}, q: &s.m.Unqueued, moving: true, disruption: disruption{hard: true}}
 	// The gain is what is free there now, which nobody can use in one piece, for an hour; the loss must be less than
-	// that and within the budget of an hour.
+	// that and within the budget of an hour. most is the first loss that is too large, in thousandths of GPU-seconds; the
+	// budget is in whole ones, and may be used up to the last, hence the 1.
 	most := at.free * int64(longest/time.Second)
 	if budget := s.m.Config.Moves.Background; budget < most/1000 {
 		most = (budget + 1) * 1000
 	}
+	// dear says that the move loses too much, and wakes when it may not any more.
 	dear := func() bool {
 		loss := c.loss(c.units)
 		if loss >= most {
@@ -411,6 +454,7 @@ func (y *Cycle) empty(at spot) bool {
 	var places []*cluster.Hold
 	ok := false
 	y.Trial(c.g, func([]*cluster.Hold) {
+		// All is lifted before rest is asked what is free there, so that the hold covers what the movers leave too.
 		for _, u := range c.units {
 			c.lift(u)
 		}
@@ -433,6 +477,9 @@ func (y *Cycle) empty(at spot) bool {
 
 // findOn lists the workloads with GPUs of the spot, if all of them may be moved and have no others. One pod that must
 // stay makes the spot of no use: it would not become empty.
+//
+// all is the pods that have to go. The units that may be moved must be those pods, no more and no fewer: a gang with
+// members on other nodes would lose work there for nothing, and a pod that no unit has would stay.
 func (c *claim) findOn(at spot) bool {
 	s := c.y.Candidates
 	s.claims++
@@ -467,7 +514,8 @@ func (c *claim) findOn(at spot) bool {
 }
 
 // onUsed says whether all that was moved off the spot is on nodes, or of a card on cards, that others use too. To fill an
-// empty one would only move the gap.
+// empty one would only move the gap. It is what makes Tidy end: every move takes one spot out of use and brings none into
+// use. Two movers that are together on a node that was empty do not count as others for each other.
 func (c *claim) onUsed(at spot) bool {
 	mine := make(map[*cluster.Pod]bool)
 	for _, u := range c.units {
