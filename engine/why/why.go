@@ -1,6 +1,6 @@
 // Package why is the vocabulary of explanations: verdicts, causes, gates and certificates, as plain
-// values. The engine fills them, and everything that answers "why does it wait" speaks them. It decides
-// nothing; sentences are made here, once, and nowhere else.
+// values. The engine fills them, and everything that answers "why is it pending" uses them. The package
+// decides nothing; it makes the sentences, which are made nowhere else.
 package why
 
 import "time"

@@ -1,14 +1,15 @@
-// Package attempt is what one gang is given in a cycle, or told: the gates that are shut before any node is looked at (gates.go), the
-// ways to serve it, by GPU model and flavor (ways.go), its place (place.go), and the proof that it has none (proof.go).
+// Package attempt tries to start one gang in a cycle, and explains a refusal. It answers which gates are shut before any
+// node is looked at (gates.go), in which ways the gang can be served, by GPU model and flavor (ways.go), where it is placed
+// (place.go), or why there is no place (proof.go).
 //
-// Attempts are of one cycle. They own the proofs of the cycle, by question and standing of the model, so that a question that many
-// ask is proved once; the list of GPU models that nodes have; and what is held for the gang whose turn it is. A proof is good for
-// the standing that it was made at, and all of it ends with the cycle. What a gang's question is (plain.go) is kept with its entry
-// in line until the gang, a rule between pods or an image changes.
+// Attempts live for one cycle. They own the proofs of the cycle, by question and by state of the model (Model.Standing), so
+// that a question that many gangs ask is proved once; the list of GPU models that nodes have; and what is held for the gang
+// that is being tried. A proof holds for the state that it was made in, and all proofs end with the cycle. The question of a
+// gang (plain.go) is kept with its entry in the order until the gang, a rule between pods or an image changes.
 //
-// They decide nothing about others: who has a turn, who is evicted and who is promised a start is the cycle's. A place that is found
-// is taken on the model, and whoever asked rolls it back or keeps it.
+// Attempts decide nothing about other workloads: the cycle decides which gang is tried next, which is evicted and which is
+// promised a start. A place that is found is taken on the model, and the caller keeps it or rolls it back.
 //
-// Costs: gates cost the members of the gang and its queues; a place costs what package place costs, once for each way; a proof costs
-// a look at the buckets, and the nodes of those whose counts changed.
+// Costs: gates cost the members of the gang and its queues; a place costs what package place costs, once for each way; a proof
+// costs a look at the buckets, and at the nodes of those whose counts changed.
 package attempt

@@ -1,6 +1,6 @@
 // Package describe writes the engine's answers for people and golden files: plans, explanations, reports, queues, forecasts
-// and rejected objects. The sentences of gates and certificates are why's; here they are put together, pods and nodes with
-// neighbouring numbers are folded into ranges, and times are told from the plan's own moment.
+// and rejected objects. Package why makes the sentences of gates and certificates; describe puts them together, folds pods
+// and nodes with consecutive numbers into ranges, and writes times relative to the plan's own.
 //
-// It keeps nothing and derives nothing: the same value is always written alike. It costs what is written.
+// It keeps nothing and derives nothing: equal values give equal text. The cost is proportional to the text.
 package describe

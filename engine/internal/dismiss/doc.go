@@ -1,9 +1,9 @@
-// Package dismiss ends work for the sake of nobody in particular: it ran for as long as it may, its queue is drained, its nodes are booked
-// for others or not trusted, or its gang runs under its minimum for too long. Who is evicted for somebody who waits is for package
-// preempt.
+// Package dismiss evicts work for reasons other than a pending workload: it has reached its maximum run time, its queue is
+// drained, its nodes are booked for others or quarantined, or its gang has run below its minimum for too long. Package preempt
+// decides about evictions for pending workloads.
 //
-// It keeps nothing but what it is given for one cycle. A pod that is dismissed is marked in the model at once, so that what comes later in
-// the cycle counts without it, and the eviction is in the plan. A pod whose queue is frozen stays, and one that was refused is asked
-// again when its time is over. Each question costs what it looks at: pods that have a limit, queues that are drained, nodes of
-// bookings and in quarantine, gangs that are short.
+// It keeps nothing but what it is given for one cycle. A pod that is dismissed is marked in the model at once, so that later
+// steps of the cycle count without it, and the eviction is added to the plan. A pod whose queue is frozen stays, and an
+// eviction that was refused is tried again once the refusal expires. Each question costs what it looks at: pods with a time
+// limit, drained queues, nodes that are booked or quarantined, gangs below their minimum.
 package dismiss

@@ -1,7 +1,7 @@
-// Package mix finds the mix of requests that placements are priced by: which kinds of requests there are and how many of each, and which
-// GPUs.
+// Package mix finds the mix of requests that placements are priced by: which kinds of requests there are, how many of each,
+// and the GPUs of each model.
 //
-// It owns the mix that holds. That one is derived from the pods and nodes that are known and from the mix that was told before, alone,
-// and holds until what is known is much unlike it: a Settled looks again once more pods came or went than can change that, or when the
-// GPUs changed. A look costs the kinds of requests and the models.
+// It owns the mix in force. That mix is derived from the known pods and nodes and from the mix before it, and from nothing
+// else. It stays in force until the known requests differ much from it: a Settled compares them again once enough pods came
+// or went to make a difference, or when the GPUs changed. A comparison costs the kinds of requests and the models.
 package mix

@@ -1,8 +1,8 @@
 // Package preempt decides who is evicted for whom: which running workloads the rules allow to be evicted for a pending one,
 // which set of them is evicted, what that costs, and which of them are moved instead.
 //
-// It is not told anything and has no memory of its own: evictions and holds are Changes of the plan, which come back to the
-// model when the plan is carried out. Package engine calls it once a gang has found no place (MakeRoom, MoveFor), at the end
+// It receives no events and has no memory of its own: evictions and holds are Changes of the plan, which come back to the
+// model when the plan is carried out. Package engine calls it when a gang has found no place (MakeRoom, MoveFor), at the end
 // of a cycle (Tidy), and in an audit (Check).
 //
 // # What it owns
@@ -32,10 +32,11 @@
 //
 // # What a question costs
 //
-// A claim that cannot succeed is mostly turned down from sums: one addition per queue and domain (bound.go). Otherwise finding
-// the units that may be evicted costs a look at each candidate of the queues concerned, and the search at most its budget:
-// 20,000 steps on counts and 400 trials on the model. Claims of few units have 4,000 trials more, all of a cycle together.
+// Most claims that cannot succeed are refused by sums: one addition per queue and domain (bound.go). Otherwise finding the
+// units that may be evicted costs a look at each candidate of the queues concerned, and the search costs at most its budget:
+// 20,000 steps on counts and 400 trials on the model. Claims of few units share a budget of 4,000 trials in a cycle, and each
+// has 400 at least.
 //
-// What it must not decide itself, it asks of functions that it is given: Placing, of the cycle that places gangs, and
-// Promises, of the calendar.
+// What other packages decide it asks by way of functions that it is given: Placing, from the cycle that places gangs, and
+// Promises, from the calendar.
 package preempt
