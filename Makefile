@@ -29,7 +29,7 @@ test: ## all tests; needs Go and make (SEED=2 for other random cases)
 	@$(GO) test -count 1 -v -run TestScore ./diagnose
 	$(GO) tool -modfile=go.tools.mod gotestsum --format pkgname --hide-summary skipped --rerun-fails=1 --rerun-fails-max-failures=20 --packages ./cmd/berth -- -timeout 30m -parallel 3 -short
 
-drawn: ## the properties of engine and kube with a new seed, which is printed (DRAWN=1234 replays one)
+drawn: ## the property tests of engine and kube with a new seed, which is printed (DRAWN=1234 replays one)
 	@seed=$(DRAWN); echo "drawn seed $$seed; replay with: make drawn DRAWN=$$seed"; \
 	RAPID_SEED=$$seed RAPID_CHECKS=25 $(GO) test -count 1 -short ./engine/... ./kube/cluster ./kube/convert ./kube/scheduler
 
@@ -41,10 +41,10 @@ stories: build ## every story of the command line, every cause of `berth why`, a
 # detector is left out.
 CONCURRENT = ./kube/answer ./kube/inspect ./kube/scheduler ./record ./fleet ./fleet/kubelet ./fleet/stream ./fleet/shell/budget
 
-race: ## the tests of packages with goroutines, with the race detector (SOME=3 draws three packages)
+race: ## tests of packages with goroutines, under the race detector (SOME=3 draws three packages)
 	RAPID_SEED=$(SEED) RAPID_CHECKS=20 $(GO) test -race -short $(if $(SOME),$$(printf '%s\n' $(CONCURRENT) | shuf -n $(SOME)),$(CONCURRENT))
 
-verify: ## everything, for hours: stories, soak, chaos, conformance, mutate, mutations, fuzz; goes on where it stopped
+verify: ## everything, for hours: stories, soak, chaos, conformance, mutate, mutations, fuzz; resumes where it stopped
 	@MAKE="$(MAKE)" scripts/verify $(ARGS)
 
 # A million cycles of small worlds (CYCLES), then the properties on CHECKS cases each. A failure names its world: SOAK_WORLD=n
@@ -78,13 +78,13 @@ test-node: ## gangs, faults and the scheduler's image on a real node (ARGS="-nod
 test-helm: ## the chart on a real node, with Helm itself: install, upgrade, roll back, remove; see docs/node.md
 	@GO="$(GO)" MAKE="$(MAKE)" scripts/node -story=chart $(ARGS)
 
-failover: build ## kill the scheduler that leads 50 times and roll 10 updates under load: how long is nothing bound? (ARGS="-kills 5 -rolls 2")
+failover: build ## measure how long nothing is bound when the leading scheduler is killed 50 times and updated 10 times under load (ARGS="-kills 5 -rolls 2")
 	$(GO) run ./internal/failover -berth $(BERTH) $(ARGS)
 
 conformance: ## upstream's own scheduler tests against Berth, about 10 minutes (ARGS="-run TestPodGroup"); see docs/conformance.md
 	$(GO) run ./internal/conformance/upstream $(ARGS)
 
-mutate: ## switch off the engine's rules one by one: a test must fail for each (ARGS="-run index")
+mutate: ## disable the engine's rules one by one: a test must fail for each (ARGS="-run index")
 	$(GO) run ./internal/mutate $(ARGS)
 
 # One cluster, a field of a live object broken at a time, and every counted answer of `berth why` scored.

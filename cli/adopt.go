@@ -32,12 +32,12 @@ func newCmdAdopt(s Streams) *cobra.Command {
 	names := strings.Join(all.Names(), ", ")
 	cmd := &cobra.Command{
 		Use:   "adopt --from DIALECT",
-		Short: "Show what Berth would make of a cluster that another scheduler serves",
-		Long: `Show what Berth would make of a cluster that another scheduler serves: which of its objects are understood,
-which fields have no effect, and for each workload, queue by queue, whether it would go on running, start,
-wait, or be evicted. It ends with what there is to do to switch over. Nothing is changed.
+		Short: "Show how Berth would treat the workloads of a cluster that another scheduler serves",
+		Long: `Show how Berth would treat the workloads of a cluster that another scheduler serves: which objects it understands,
+which fields have no effect, and for each workload, queue by queue, whether it would keep running, start,
+wait, or be evicted. The report ends with the steps to switch over. Nothing is changed.
 
-DIALECT is whose objects and keys the workloads have: ` + names + `.
+DIALECT names the scheduler whose objects and keys the workloads use: ` + names + `.
 
 Exit code: 0, 2 wrong usage, 3 could not look.`,
 		Example: `  berth adopt --from kai --context prod

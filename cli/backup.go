@@ -21,9 +21,9 @@ func newCmdBackup(s Streams) *cobra.Command {
 	o := &backupOptions{installOptions: installOptions{streams: s}}
 	cmd := &cobra.Command{
 		Use:   "backup",
-		Short: "Write a cluster's queues with what they have used, their budgets and promises, and its reservations",
-		Long: `Write all queues and reservations of a cluster as YAML: what people wrote, and what Berth remembers in their
-status: usage, spent budgets, promised start times. Workloads are not part of it. ` + "`berth restore`" + ` reads it.
+		Short: "Save a cluster's reservations and queues, with their usage, budgets and promises",
+		Long: `Write all queues and reservations of a cluster as YAML: their specs, and what Berth keeps in their status: usage,
+spent budgets, promised start times. Workloads are not included. ` + "`berth restore`" + ` reads the file.
 
 Usage is at most a minute old while a scheduler leads.`,
 		Example: `  berth backup --context prod -o berth-backup.yaml
@@ -60,13 +60,13 @@ func newCmdRestore(s Streams) *cobra.Command {
 	o := &installOptions{streams: s}
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
-		Short: "Give a cluster the queues, usage, budgets, promises and reservations of a backup",
-		Long: `Make the queues and reservations of a cluster what a backup says, with what queues have used, their spent budgets
-and promised start times. FILE is what ` + "`berth backup`" + ` wrote; - is standard input. Queues that the backup does not have stay
-as they are.
+		Short: "Restore the queues, usage, budgets, promises and reservations of a backup",
+		Long: `Restore the queues and reservations of a backup to a cluster, with the usage of the queues, their spent budgets and
+promised start times. FILE is what ` + "`berth backup`" + ` wrote; - is standard input. Queues that are not in the backup stay as
+they are.
 
-No scheduler may lead meanwhile: it would write what it remembers over what is restored. Berth's kinds must be there: install
-with --replicas 0 first.`,
+No scheduler may lead meanwhile: it would overwrite what is restored with its own state. Berth's kinds must be installed:
+install with --replicas 0 first.`,
 		Example: `  berth install --context prod --replicas 0
   berth restore --context prod berth-backup.yaml
   berth install --context prod`,

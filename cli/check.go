@@ -32,16 +32,16 @@ func newCmdCheck(s Streams) *cobra.Command {
 	o := &checkOptions{streams: s}
 	cmd := &cobra.Command{
 		Use:   "check -f FILE|FOLDER|-",
-		Short: "Say what will become of manifests before they are submitted",
-		Long: `Say of each workload in the manifests whether it starts now, waits, or can never start: where and on
-what terms, for whom and until when, and what would change that. Beside that it reports mistakes that
-nobody is told of, as a whole GPU and a MIG slice in one pod (docs/check.md lists them).
+		Short: "Predict which manifests start, wait or never start, before they are submitted",
+		Long: `Predict for each workload in the manifests whether it starts now, waits, or can never start: where and on
+what terms, behind which workloads and until when, and what would change that. The command also reports mistakes
+that Kubernetes reports to nobody, such as a whole GPU and a MIG slice in one pod (docs/check.md lists them).
 
-The objects are admitted by the API server in dry run, with its defaults and policies, and planned by the
-engine beside all that waits in the cluster. With --from a bundle of berth evidence takes the place of the
-cluster, and with --fleet a fleet that need not run. Nothing is changed in any of them.
+The API server admits the objects in dry run, with its defaults and policies, and the engine plans them beside
+all pending work of the cluster. With --from a bundle of berth evidence takes the place of the cluster, and with
+--fleet a fleet that need not run. Nothing is changed in any of them.
 
-After --timeout, start times and fixes are no longer worked out, and the answer says so; verdicts always are.
+After --timeout, start times and fixes are no longer computed, and the answer says so; verdicts always are.
 
 Exit code: 0 fine, 1 something can never start (--fail-on waits: or waits), 2 wrong usage or a file that
 cannot be read, 3 could not look: the cluster, or its nodes and pods, cannot be read.`,

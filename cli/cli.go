@@ -100,7 +100,7 @@ func newRoot(s Streams, d Deps) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "berth",
 		Short: "A real Kubernetes with a simulated GPU fleet, in one binary",
-		Long: `Berth puts GPU work on GPU machines under Kubernetes, and can always say why it did or did not.
+		Long: `Berth schedules GPU work on Kubernetes, and explains every decision.
 
 Start with:  berth up
 Then:        berth kubectl get nodes`,

@@ -41,15 +41,15 @@ func newCmdCost(s Streams) *cobra.Command {
 	o := &costOptions{streams: s}
 	cmd := &cobra.Command{
 		Use:   "cost [DIR]",
-		Short: "Show who used the paid GPUs, and what that comes to",
+		Short: "Show who used the paid GPUs, and what that costs",
 		Long: `Divide what was paid for GPUs among those who held them: GPU-hours and money, how long they waited, what they lost to preemption, what they
 held and did not use, and their share of what nobody used. The lines add up to what was paid. docs/cost.md explains the columns.
 
 The history is that of the scheduler's decision log, so it reaches back as far as the log and survives restarts. DIR is a folder
-with a decision log; without it, the log of the cluster. Time that no log covers is said, and is on nobody's bill.
+with a decision log; without it, the log of the cluster. The output names the time that no log covers, which is charged to nobody.
 
-Prices are what Reservations and Pools of berth.dev say now: of the cluster, or of a bundle with --from. A price that nobody gave is
-unknown, and never zero.
+Prices are the current ones of Reservations and Pools of berth.dev: of the cluster, or of a bundle with --from. A price that is not
+given is unknown, and never zero.
 
 Exit code: 0 the bill is below, 2 wrong usage, 3 could not look.`,
 		Example: `  berth cost

@@ -36,12 +36,12 @@ func newCmdDoctor(s Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor [ITEM...]",
 		Short: "Check whether a cluster is fit for GPU work",
-		Long: `Go through a checklist: nodes, drivers, device plugins, operators, capacity, labels, fabric, errors of GPUs,
+		Long: `Go through a checklist: nodes, drivers, device plugins, operators, capacity, labels, fabric, GPU errors,
 taints, priorities, quotas, queues, autoscalers, and how the GPUs are used. Each finding names the objects and fields
 that show it, who owns it, and the fix or the next step. docs/doctor.md explains every item.
 
-Works on any cluster, whoever schedules its pods, reads with your own rights and changes nothing. What you may
-not read is unknown, not fine. Throttling, Xid and ECC errors are measured: give --metrics what dcgm-exporter
+The command works on any cluster, under any scheduler, reads with your own rights and changes nothing. What you
+may not read is unknown, not fine. Throttling, Xid and ECC errors are measured: give --metrics what dcgm-exporter
 writes, a file, a URL or - for standard input.
 
 Severities: fail (GPU work fails or can never start), warn (slower, fewer GPUs, or a promise that cannot be

@@ -32,15 +32,15 @@ func newCmdDrain(s Streams) *cobra.Command {
 	o := &drainOptions{streams: s}
 	cmd := &cobra.Command{
 		Use:   "drain NODE... [--window 22:00-04:00]",
-		Short: "Plan when nodes are drained so that the least work is lost, and announce it",
-		Long: `Plan when nodes are drained within a window, for a driver upgrade or a reboot, so that the least work is lost: after
-work that ends in the window, right after a checkpoint, and all nodes of a gang together, so that it is stopped once. How
-long work runs and when it saves its state is what its annotations say (berth.dev/expected-run, berth.dev/checkpoint).
+		Short: "Plan when to drain nodes so that the least work is lost, and announce it",
+		Long: `Plan when to drain nodes within a window, for a driver upgrade or a reboot, so that the least work is lost: after
+work that ends in the window, right after a checkpoint, and all nodes of a gang together, so that it is stopped once. The
+annotations of work say how long it runs and how often it saves its state (berth.dev/expected-run, berth.dev/checkpoint).
 
-The times are written on the nodes (berth.dev/leaves-at). From then on Berth starts nothing on them that would not be over,
-and at the time it cordons the node and evicts what still runs, gangs as a whole and with the warning of their queue. Work
-of other schedulers, and work without a queue, stays until kubectl drain evicts it. --cancel takes the times and the cordon
-back, also when the maintenance is over.
+The times are written on the nodes (berth.dev/leaves-at). From then on Berth starts only work on them that ends before the
+time. At the time it cordons the node and evicts what still runs, gangs as a whole and with the warning of their queue. Work
+of other schedulers, and work without a queue, stays until kubectl drain evicts it. --cancel removes the times and the
+cordon, also after the maintenance.
 
 Exit code: 0, 2 wrong usage, 3 could not look.`,
 		Example: `  berth drain gpu-3 gpu-4 --window 22:00-04:00 --dry-run

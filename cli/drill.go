@@ -15,9 +15,9 @@ import (
 func newCmdDrill(s Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "drill",
-		Short: "Practise: short incidents to find and mend",
-		Long: `Practise on short incidents. Each breaks something in the running cluster; find out what with kubectl and
-` + "`berth why`" + `, mend it by hand, and have it checked. Drills happen in the namespace ` + drill.Namespace + `.`,
+		Short: "Practise on short incidents: find the cause and repair it",
+		Long: `Practise on short incidents. Each breaks something in the running cluster. Find the cause with kubectl and
+` + "`berth why`" + `, repair it by hand, and let ` + "`berth drill check`" + ` judge the result. Drills run in the namespace ` + drill.Namespace + `.`,
 		Example: "  berth drill list\n  berth drill start label-typo\n  berth drill hint\n  berth drill check\n  berth drill stop",
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -104,7 +104,7 @@ func newCmdDrillHint(s Streams) *cobra.Command {
 	var cluster string
 	cmd := &cobra.Command{
 		Use:   "hint",
-		Short: "Give the next hint of the drill that is under way; the last one mends it",
+		Short: "Print the next hint of the running drill; the last one is the repair",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return onGround(cluster, func(g *drill.Ground) error {
@@ -125,8 +125,8 @@ func newCmdDrillCheck(s Streams) *cobra.Command {
 	var cluster, output string
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Say whether the drill is mended, how long it took, and what remains",
-		Long:  "Say whether the drill is mended, how long it took, and what remains.\n\nExit status: 0 it is mended, 1 it is not, 3 nobody can tell.",
+		Short: "Check whether the drill is mended, how long it took, and what remains",
+		Long:  "Check whether the drill is mended, how long it took, and what remains.\n\nExit status: 0 it is mended, 1 it is not, 3 this cannot be determined.",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkOutput(output); err != nil {
@@ -167,7 +167,7 @@ func newCmdDrillStop(s Streams) *cobra.Command {
 	var cluster string
 	cmd := &cobra.Command{
 		Use:   "stop",
-		Short: "End the drill that is under way, mended or not, and clean up",
+		Short: "End the running drill, mended or not, and clean up",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return onGround(cluster, func(g *drill.Ground) error {

@@ -33,15 +33,15 @@ func newCmdEvidence(s Streams) *cobra.Command {
 	o := &evidenceOptions{streams: s}
 	cmd := &cobra.Command{
 		Use:   "evidence",
-		Short: "Write what a cluster shows into one file, to be looked at elsewhere and later",
-		Long: `Write all that diagnosis reads of a cluster into one file: objects, the ends of the logs of what waits, the
-scheduler's answers, and a short report. It is read with your own rights, and nothing is changed. Then
-every command that takes --from gives the same answer from the file, on another machine, months later.
+		Short: "Write everything a cluster shows into one file, to diagnose it elsewhere and later",
+		Long: `Write everything that diagnosis reads of a cluster into one file: objects, the ends of the logs of pending work,
+the scheduler's answers, and a short report. The command reads with your own rights and changes nothing. Every
+command that takes --from gives the same answer from the file, on another machine, months later.
 
-Secrets are not read. Of environments, command lines, annotations and texts only what diagnosis needs
-leaves; the rest is masked. With --redact, names are replaced too, each by the same everywhere, and no
-word leaves that is not one of Kubernetes' own. The hash that is printed proves that a bundle is this
-one: berth evidence show prints it again, after checking every byte.
+Secrets are not read. Of environments, command lines, annotations and texts the file keeps only what diagnosis
+needs; the rest is masked. With --redact, names are replaced too, each by the same name everywhere, and the file
+has no word that is not one of Kubernetes' own. The printed hash identifies the bundle: berth evidence show
+prints it again, after checking every byte.
 
 Exit code: 0 written, 1 could not write, 2 wrong usage, 3 could not look.`,
 		Example: `  berth evidence

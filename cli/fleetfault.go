@@ -25,8 +25,8 @@ import (
 func newCmdFleetFault(s Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fault",
-		Short: "Have things go wrong in the simulated fleet, and heal them",
-		Long: `Have things go wrong in the simulated fleet, and heal them. A fault is an object of the cluster
+		Short: "Inject faults into the simulated fleet, and clear them",
+		Long: `Inject faults into the simulated fleet, and clear them. A fault is an object of the cluster
 (` + "`kubectl get faults`" + `); while it is active, nodes, pods, logs and metrics show what the real trouble would show.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -59,8 +59,8 @@ func newCmdFaultInject(s Streams) *cobra.Command {
 	o := &faultOptions{streams: s}
 	cmd := &cobra.Command{
 		Use:   "inject TYPE",
-		Short: "Have something go wrong",
-		Long:  "Have something go wrong.\n\nTypes:\n" + faultTypeHelp(),
+		Short: "Inject a fault",
+		Long:  "Inject a fault.\n\nTypes:\n" + faultTypeHelp(),
 		Example: `  berth fleet fault inject xid --xid 79 --node h100-0 --gpu 3
   berth fleet fault inject plugin-crash --pool a100 --count 1 --for 10m
   berth fleet fault inject ecc --pool h100 --every 1h --for 5m --probability 20 --seed 7
@@ -329,7 +329,7 @@ func newCmdFaultClear(s Streams) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:     "clear NAME... | --all",
-		Short:   "Heal faults: delete them",
+		Short:   "Clear faults: delete them, and what they hit recovers",
 		Example: "  berth fleet fault clear xid-1\n  berth fleet fault clear --all",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if all == (len(args) > 0) {

@@ -59,9 +59,9 @@ type done struct {
 func newCmdHold(s Streams) *cobra.Command {
 	o := &holdOptions{streams: s}
 	cmd := o.command("hold KIND/NAME", "Keep a workload from starting until it is released", `Keep a workload from starting until it is released: annotation `+v1alpha1.KeyHold+` on the pod, or on what owns its pods (Job, Deployment,
-StatefulSet, JobSet, RayCluster, PyTorchJob and so on). It keeps its place in line, has nobody evicted and is promised nothing; those
-behind it pass. What runs of it goes on. Whoever may hold the workloads of the namespace (verb hold, group berth.dev) holds it as an
-operator, and tenants cannot release it.`,
+StatefulSet, JobSet, RayCluster, PyTorchJob and so on). The workload keeps its position, has no other workload evicted and is promised
+no start; workloads behind it may overtake it. Its running pods keep running. If you may hold the workloads of the namespace (verb hold,
+group berth.dev), you hold it as an operator, and tenants cannot release it.`,
 		"  berth hold job/train\n  berth hold jobset/llm -n research", func(ctx context.Context, w *workloadObject) ([]done, error) {
 			return o.mark(ctx, w, true)
 		})
@@ -70,7 +70,7 @@ operator, and tenants cannot release it.`,
 
 func newCmdRelease(s Streams) *cobra.Command {
 	o := &holdOptions{streams: s}
-	cmd := o.command("release KIND/NAME", "Let a workload start that is held", `Take the hold of a workload away, and of its pods.`,
+	cmd := o.command("release KIND/NAME", "Allow a held workload to start", `Remove the hold from a workload and from its pods.`,
 		"  berth release job/train", func(ctx context.Context, w *workloadObject) ([]done, error) {
 			return o.mark(ctx, w, false)
 		})
@@ -79,8 +79,8 @@ func newCmdRelease(s Streams) *cobra.Command {
 
 func newCmdRequeue(s Streams) *cobra.Command {
 	o := &holdOptions{streams: s}
-	cmd := o.command("requeue KIND/NAME", "Evict a workload that runs, so that it waits in its queue again", `Evict the pods of a workload, with your own rights and within PodDisruptionBudgets. Its controller makes them again, and they wait in
-their queue. A pod that nobody makes again is not evicted. With --hold the workload is held first, and does not start until it is
+	cmd := o.command("requeue KIND/NAME", "Evict a running workload, so that it waits in its queue again", `Evict the pods of a workload, with your own rights and within PodDisruptionBudgets. Its controller recreates them, and they wait in
+their queue. A pod that no controller recreates is not evicted. With --hold the workload is held first, and does not start until it is
 released.`, "  berth requeue job/train --hold\n  berth release job/train", o.requeue)
 	cmd.Flags().BoolVar(&o.hold, "hold", false, "hold it first")
 	return cmd

@@ -29,19 +29,19 @@ func newCmdJobs(s Streams) *cobra.Command {
 	o := &jobsOptions{streams: s}
 	cmd := &cobra.Command{
 		Use:   "jobs [JOB | KIND/NAME]",
-		Short: "Show the line: what waits, for what, and behind whom",
+		Short: "Show workloads in queue order: what each waits for, and behind which workloads",
 
 		SuggestFor: []string{"ps", "workloads", "pods", "squeue"},
-		Long: `Show the workloads that Berth schedules: first those that wait, in the order in which they will be
-looked at, then those that run. With a name, show one: its place in line, when it starts, why it waits,
-the counts that prove it, and who holds what it waits for.
+		Long: `Show the workloads that Berth schedules: first those that are pending, in the order in which they will be
+tried, then those that run. With a name, show one: its position, when it starts, why it waits, the counts
+that prove it, and what holds the resources that it needs.
 
 ETA is "by 14:05" where a start is promised, which nothing that starts later may delay, "~12m" where one
 is likely, "blocked" where none is expected before its queue opens or the workload ahead of it can start,
-and "-" where nobody can tell. -o wide says at the earliest when, and because of what.
+and "-" where it is unknown. -o wide shows the earliest start, and what it depends on.
 
-A workload is called by what made it (job/first), by itself (gang/first, podgroup/first,
-compositepodgroup/first) or by one of its pods. With a name the exit code is 1 while it waits.`,
+A workload is named by its owner (job/first), by its own object (gang/first, podgroup/first,
+compositepodgroup/first) or by one of its pods. With a name the exit code is 1 while it is pending.`,
 		Example: `  berth jobs                  # of the current namespace
   berth jobs -A --waiting
   berth jobs job/second -n team-a

@@ -17,15 +17,15 @@ func newCmdQueue(s Streams) *cobra.Command {
 	o := &jobsOptions{streams: s}
 	cmd := &cobra.Command{
 		Use:   "queue [NAME]",
-		Short: "Show queues: what they are promised, use, borrow and lend, and what waits in them",
+		Short: "Show queues: quota, usage, what is borrowed and lent, and pending workloads",
 		Long: `Show the tree of queues. The table is about GPUs; -o wide has all resources, limits and weights.
 
-  QUOTA      what the queue is promised: its work gets it back from whoever borrowed it
-  USED       what its work has, and that of the queues below it
-  BORROWED   what it uses beyond its quota, until the owners want it back
+  QUOTA      what the queue is guaranteed: its workloads reclaim it from borrowers
+  USED       what its workloads hold, and those of the queues below it
+  BORROWED   what it uses beyond its quota, until the owners reclaim it
   LENT       what others use of its quota
-  WAITING    workloads that wait
-  SHARE      its fair share, of its quota and of what is over, as things stand
+  WAITING    pending workloads
+  SHARE      its current fair share: its quota, and its part of the rest
   GPU-HOURS  used since it was first seen
   BUDGET     hours used of those that it may use in a period
 

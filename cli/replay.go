@@ -24,13 +24,13 @@ func newCmdReplay(s Streams) *cobra.Command {
 	o := &replayOptions{streams: s}
 	cmd := &cobra.Command{
 		Use:   "replay [DIR]",
-		Short: "Make past decisions of the scheduler again",
-		Long: `Make past decisions of the scheduler again, from its decision log: what it decided at a
-moment, or what happened in a span of time. The engine runs once more over what the
-scheduler was told, and every decision on the way is held to what was recorded.
+		Short: "Replay past scheduling decisions",
+		Long: `Replay past scheduling decisions from the scheduler's decision log: what it decided at a
+moment, or what happened in a span of time. The engine runs again on the recorded inputs,
+and every decision on the way is compared with the one that was recorded.
 
-Without a time it lists what is kept. DIR is a folder with a decision log; without it,
-the log of the cluster of --name, which may be running or not.
+Without a time it lists what the log covers. DIR is a folder with a decision log; without it,
+the log of the cluster of --name is used, whether the cluster runs or not.
 
 Times are RFC 3339 (2006-01-02T15:04:05Z), the last time that the clock of this machine
 showed 15:04 or 15:04:05, or how long ago it was (90s, 5m, 2h).`,

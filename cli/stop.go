@@ -25,23 +25,23 @@ type stopOptions struct {
 }
 
 func newCmdQueueClose(s Streams) *cobra.Command {
-	return stopCommand(s, "close QUEUE...", "Let nothing new start from queues", `Let nothing new start from queues, and from those below them: spec.stopPolicy Hold. What runs goes on, and gangs that lose a member are
-repaired.`, "  berth queue close research", 1, "closed", map[string]any{"stopPolicy": v1alpha1.StopHold})
+	return stopCommand(s, "close QUEUE...", "Stop queues from starting new work", `Stop queues, and those below them, from starting new work: spec.stopPolicy Hold. Running work keeps running, and gangs that lose a
+member are repaired.`, "  berth queue close research", 1, "closed", map[string]any{"stopPolicy": v1alpha1.StopHold})
 }
 
 func newCmdQueueDrain(s Streams) *cobra.Command {
-	return stopCommand(s, "drain QUEUE...", "Close queues, and evict what runs in them", `Close queues and those below them, and evict what runs there: spec.stopPolicy HoldAndDrain. It is warned as the queue says, and waits in
-the queue until that is reopened. Pods that nobody would make again stay.`, "  berth queue drain research --dry-run", 1, "drained", map[string]any{"stopPolicy": v1alpha1.StopDrain})
+	return stopCommand(s, "drain QUEUE...", "Close queues, and evict what runs in them", `Close queues and those below them, and evict what runs there: spec.stopPolicy HoldAndDrain. The work gets the warning of its queue, and
+waits in the queue until that is reopened. Pods that no controller would recreate stay.`, "  berth queue drain research --dry-run", 1, "drained", map[string]any{"stopPolicy": v1alpha1.StopDrain})
 }
 
 func newCmdQueueReopen(s Streams) *cobra.Command {
-	return stopCommand(s, "reopen QUEUE...", "Let work start again from queues", "Let work start again from queues that were closed or drained.", "  berth queue reopen research", 1, "reopened", map[string]any{"stopPolicy": nil})
+	return stopCommand(s, "reopen QUEUE...", "Allow queues to start work again", "Allow queues that were closed or drained to start work again.", "  berth queue reopen research", 1, "reopened", map[string]any{"stopPolicy": nil})
 }
 
 func newCmdFreeze(s Streams) *cobra.Command {
-	return stopCommand(s, "freeze [QUEUE...]", "Stop all evictions", `Have Berth evict nothing: not for quota, priority, maximum run time, bookings, moves or drains. Without queues it holds for the whole
-cluster and for queues that are made later: annotation `+v1alpha1.KeyFreeze+`=true of namespace `+v1alpha1.SystemNamespace+`. With queues it holds for these
-and those below them: spec.freezeEvictions. Evictions that were sent already are not undone.`, "  berth freeze\n  berth freeze research", 0, "frozen", map[string]any{"freezeEvictions": true})
+	return stopCommand(s, "freeze [QUEUE...]", "Stop all evictions", `Stop Berth from evicting anything: for quota, priority, maximum run time, bookings, moves or drains. Without queues this holds for the whole
+cluster and for queues that are created later: annotation `+v1alpha1.KeyFreeze+`=true of namespace `+v1alpha1.SystemNamespace+`. With queues it holds for these
+and those below them: spec.freezeEvictions. Evictions that were already sent are not undone.`, "  berth freeze\n  berth freeze research", 0, "frozen", map[string]any{"freezeEvictions": true})
 }
 
 func newCmdThaw(s Streams) *cobra.Command {

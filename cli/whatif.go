@@ -26,13 +26,13 @@ func newCmdWhatif(s Streams) *cobra.Command {
 	o := &whatifOptions{streams: s}
 	cmd := &cobra.Command{
 		Use:   "whatif [--add-nodes POOL=N] [--drain NODE] [--quota QUEUE=N] [-f FILE]",
-		Short: "Plan a cluster as it would be, and show what changes",
-		Long: `Plan everything that waits twice: as the cluster is, and as it would be with more nodes, without some,
-with other quotas, or with manifests submitted. It shows what starts and what waits in both, and until when,
-as far as it is known. Nothing is changed.
+		Short: "Plan all pending work on a changed cluster, and show the difference",
+		Long: `Plan all pending work twice: on the cluster as it is, and with more nodes, without some, with other quotas, or
+with manifests submitted. The command shows what starts and what waits in both, and until when, as far as it is
+known. Nothing is changed.
 
 Nodes that are added are like the first one of their pool, ready and empty. A node that is drained keeps the
-pods of DaemonSets; pods that no controller makes again are gone. A quota is of GPUs: a queue's, or that of a
+pods of DaemonSets; pods that no controller recreates are gone. A quota is in GPUs: a queue's, or that of a
 namespace's ResourceQuota.
 
 Exit code: 0, 2 wrong usage, 3 could not look.`,

@@ -27,14 +27,14 @@ func newCmdWhy(s Streams) *cobra.Command {
 	o := &whyOptions{streams: s}
 	cmd := &cobra.Command{
 		Use:   "why [KIND/NAME | KIND NAME | NAME]",
-		Short: "Say why work waits: layer, cause, owner, and a fix that was tried",
-		Long: `Say why work waits: which of the four layers holds it up, what the cause is, whose it is, and what would
-fix it. Every fix that is printed was tried first, on a copy of what was read: the checks find nothing
-more in the way then, and the engine finds a place.
+		Short: "Explain why work is pending: layer, cause, owner, and a fix that was tried",
+		Long: `Explain why work is pending: which of the four layers blocks it, what the cause is, who has to act, and what
+would fix it. Every fix was tried on a copy of what was read before it is printed: with it the checks find
+no further obstacle, and the engine finds a place.
 
-Works on any cluster, whoever schedules its pods, and reads with your own rights: what you may not read
+The command works on any cluster, under any scheduler, and reads with your own rights: what you may not read
 is listed as not seen. Ask about a pod or anything that makes pods; a name alone is looked for among Jobs,
-Deployments, StatefulSets, Pods and the rest, in that order. Without a name, everything that waits is
+Deployments, StatefulSets, Pods and the rest, in that order. Without a name, all pending work is
 listed. Every cause is explained in docs/reasons.md.
 
 Exit code: 0 nothing blocks it, 1 something does, 2 wrong usage, 3 could not look.`,
