@@ -97,14 +97,20 @@ func (l *Line) Entry(g *cluster.Gang) *Entry {
 	return e
 }
 
-// manyStale is how many gangs may be put in line one by one; more are sorted in together. To put
-// one in moves all behind it, so that many at once cost their number times the length of the line,
-// and a sort does not.
+// manyStale is how many gangs may be put in line, and taken out of it, one by one; more are sorted
+// in, and taken out, together. To move one moves all behind it, so that many at once cost their
+// number times the length of the line, and a sort does not.
 const manyStale = 256
 
 // Follow brings the line up to date with the gangs, which are all whose tally changed since it was
-// last called. A gang costs two binary searches and a move of what is behind it in line.
+// last called. A gang costs two binary searches and a move of what is behind it in line; many
+// together cost a walk over the line and a sort.
 func (l *Line) Follow(changed []*cluster.Gang) {
+	many := len(changed) > manyStale
+	if many {
+		l.orders = queueOrders{} // they are made anew with one walk
+		l.removeAll(changed)
+	}
 	for _, g := range changed {
 		if g.Gone() {
 			l.remove(g)
@@ -112,7 +118,7 @@ func (l *Line) Follow(changed []*cluster.Gang) {
 			delete(l.entries, g)
 			continue
 		}
-		l.put(g, len(changed) > manyStale)
+		l.put(g, many)
 	}
 	// No two turns are equal, as they end in the key, so that the order does not depend on who came
 	// first.
@@ -153,6 +159,17 @@ func (l *Line) put(g *cluster.Gang, many bool) {
 		e.Lined = true
 	}
 	l.enterOrder(g)
+}
+
+// removeAll takes those of the gangs out of the line that are not where they belong.
+func (l *Line) removeAll(gangs []*cluster.Gang) {
+	for _, g := range gangs {
+		if e := l.entries[g]; e != nil && e.Lined && (g.Gone() || !g.Wants() || g.TurnNow() != e.Turn) {
+			e.Lined = false
+			l.leaveOrder(g)
+		}
+	}
+	l.gangs = slices.DeleteFunc(l.gangs, func(g *cluster.Gang) bool { return !l.entries[g].Lined })
 }
 
 // remove takes the gang out of the line, if it is in it. It looks only in the part that is in

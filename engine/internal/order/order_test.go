@@ -134,3 +134,40 @@ func TestLineFollowsTheModel(t *testing.T) {
 		}
 	})
 }
+
+// Many that change at once are put in line, and taken out of it, together. The line is the one that they make one by one.
+func TestManyAtOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		config, _ := api.Config{}.Normal()
+		m := cluster.NewModel(config)
+		one, all := NewLine(m), NewLine(m)
+		for version := range uint64(rapid.IntRange(1, 3).Draw(t, "steps")) {
+			for i := range manyStale + rapid.IntRange(-9, 99).Draw(t, "pods") {
+				key := fmt.Sprint("p", i)
+				p := waits(key, fmt.Sprint("q", i%3), int32(rapid.IntRange(0, 2).Draw(t, "priority")), i%7)
+				p.Version = version + 1
+				change := api.Change{Pod: &p}
+				if rapid.IntRange(0, 3).Draw(t, "gone") == 0 {
+					change = api.Change{Gone: &api.Ref{Kind: api.KindPod, Key: key, Version: version + 1}}
+				}
+				m.Apply(&change)
+			}
+			changed := m.Freshen()
+			all.Follow(changed)
+			for g := range slices.Chunk(changed, 99) {
+				one.Follow(g)
+			}
+			if !slices.Equal(one.gangs, all.gangs) {
+				t.Fatalf("%d and %d in line, or in another order", len(one.gangs), len(all.gangs))
+			}
+			for _, l := range []*Line{one, all} {
+				l.makeOrders()
+				check := cluster.NewCheck(m)
+				l.Check(check)
+				if len(check.Found) > 0 {
+					t.Fatal(check.Found)
+				}
+			}
+		}
+	})
+}
