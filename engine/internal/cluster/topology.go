@@ -240,7 +240,8 @@ func (t *topology) settle(sh *Bucket) {
 	for i, n := range sh.Nodes {
 		n.Bucket, n.Slot = sh, i
 	}
-	sh.Numbers = make([]uint64, len(sh.Nodes))
+	sh.Numbers = slices.Grow(sh.Numbers[:0], len(sh.Nodes))[:len(sh.Nodes)]
+	clear(sh.Numbers)
 	t.Shape++
 	sh.Epoch = t.Shape
 }

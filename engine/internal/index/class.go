@@ -375,16 +375,16 @@ func (x *Index) forgetBuckets(c *Class) {
 // differs. A node that the class was found to be excluded from, by its spec, gets its new number
 // and is not measured.
 func (x *Index) follow(c *Class, f *bucketFit, b *cluster.Bucket) {
+	// same: no node was told another spec since the last sync, so that what the specs exclude still
+	// holds without a look at their kinds.
+	same := c.respecs == x.respecs
 	// Shared cells stay shared as long as no node of the bucket is for the class.
 	if f.shared {
-		if v := x.viewOf(b); x.closed(c, v) {
+		if v := x.viewOf(b); same || x.closed(c, v) {
 			f.Cells, f.touched = v.shutCells(b), b.Touched
 			return
 		}
 	}
-	// same: no node was told another spec since the last sync, so that what the specs exclude still
-	// holds without a look at their kinds.
-	same := c.respecs == x.respecs
 	for i, number := range b.Numbers {
 		at := &f.Cells[i]
 		if at.number == number {
@@ -520,7 +520,16 @@ func (x *Index) fitBucket(c *Class, sh *cluster.Bucket, cells []cell) {
 // and nodes of one pool lie together. It looks at one node of each kind. A no may be wrong, where each node is excluded
 // for its own name: the cells are the class's own then, and say so one by one.
 func (x *Index) closed(c *Class, v *view) bool {
-	for _, n := range v.kinds {
+	x.matcherOf(c.look) // masks are of the labels that are asked about
+	groups, masks := c.look.groups.of, c.look.masks
+	if c.look.groups.made != x.kindsMade {
+		groups = nil
+	}
+	for i, n := range v.kinds {
+		// Most kinds were judged before: of a thousand classes each asks about each kind.
+		if id := int(v.ids[i]); id < len(groups) && groups[id] != nil && groups[id].id < len(masks) && masks[groups[id].id].State == Excluded {
+			continue
+		}
 		if x.maskOfKind(c, &x.kindsOf[n.Index]).State != Excluded {
 			return false
 		}

@@ -20,6 +20,7 @@ type view struct {
 	ifEvicted []int64 // likewise: what would be if everything that can go were gone
 	gpus      int64   // the most GPUs that are free on one node
 	kinds     []*cluster.Node
+	ids       []int32 // of kinds: NodeKind.id
 	of        []uint8 // by slot: index in kinds, which has one node of each kind
 	nominated bool    // pods are nominated to some node
 	shut      []cell  // what classes see that no node of the bucket is for; nil: not made yet. Never written to again
@@ -57,6 +58,7 @@ func (x *Index) look(v *view, b *cluster.Bucket) {
 		v.free, v.ifEvicted, v.of = make([]int64, nodes*dims), make([]int64, nodes*dims), make([]uint8, nodes)
 	}
 	v.free, v.ifEvicted, v.of, v.kinds = v.free[:nodes*dims], v.ifEvicted[:nodes*dims], v.of[:nodes], v.kinds[:0]
+	v.ids = v.ids[:0]
 	v.gpus, v.nominated, v.shut = math.MinInt64, false, nil
 	x.looked++
 	x.metKinds = append(x.metKinds, make([]metKind, max(0, len(x.kinds)-len(x.metKinds)))...)
@@ -70,7 +72,7 @@ func (x *Index) look(v *view, b *cluster.Bucket) {
 		met := &x.metKinds[x.Kind(n).id]
 		if met.look != x.looked {
 			met.look, met.at = x.looked, uint8(len(v.kinds))
-			v.kinds = append(v.kinds, n)
+			v.kinds, v.ids = append(v.kinds, n), append(v.ids, int32(x.Kind(n).id))
 		}
 		v.of[slot] = met.at
 	}
