@@ -16,8 +16,9 @@ import (
 //  3. the engine is asked what starts on what there is, then with more machines, round by round (trial.go);
 //  4. pools get their headroom;
 //  5. machines that nobody needs are released.
-func Decide(w World) Decisions {
-	d := newDecider(w)
+func Decide(w World) Decisions { return newDecider(w).decide() }
+
+func (d *decider) decide() Decisions {
 	d.retire()
 	d.minimum()
 	d.trial = d.newTrial()
@@ -42,6 +43,8 @@ type decider struct {
 	trial    *trial
 	out      []Decision
 	wakeAt   time.Time
+
+	offersAll bool // pools that nobody wants machines of are offered, too; for tests
 }
 
 // pool is a Pool and its account.

@@ -184,6 +184,47 @@ func (w *world) whole(t *rapid.T, d launch.Decisions) {
 	}
 }
 
+// TestNothingIsOfferedToNobody draws worlds with queues, priorities and parts of machines, and holds each decision to the one that is made
+// where all that could be had is offered in every round.
+func TestNothingIsOfferedToNobody(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		draw := func(name string, from, to int) int { return rapid.IntRange(from, to).Draw(t, name) }
+		for i := range draw("queues", 0, 2) {
+			must(t, w.tell([]string{"queue", fmt.Sprintf("q%d", i), "limit=" + strconv.Itoa(8*draw("limit", 1, 12))}))
+		}
+		for i := range draw("more gangs", 0, 12) {
+			name := fmt.Sprintf("team/h%d", i)
+			line := []string{"gang", name, "pods=" + strconv.Itoa(draw("pods", 1, 5)), "gpus=" + rapid.SampledFrom([]string{"8", "16", "1", "4", "2", "3"}).Draw(t, "gpus")}
+			line = append(line, rapid.SampledFrom([][]string{nil, {"required=zone"}, {"required=rack"}, {"pool=p0"}, {"pool=p1"}, {"pool=p3"}, {"capacity=on-demand"}, {"capacity=spot", "pool=p1"}, {"port=80"}}).Draw(t, "asks")...)
+			must(t, w.tell(append(line, rapid.SampledFrom([]string{"", "queue=q0", "queue=q1"}).Draw(t, "queue"))))
+			priority := int32(draw("priority", 0, 2))
+			for key, p := range w.pods {
+				if p.Gang == name {
+					p.Priority = priority
+					w.pods[key] = p
+				}
+			}
+		}
+		gangs := len(w.gangs)
+		for range draw("steps", 1, 6) {
+			got := launch.Decide(w.look())
+			if diff := cmp.Diff(launch.DecideOfferingAll(w.look()), got, cmpopts.EquateComparable()); diff != "" {
+				t.Fatalf("with all offered (-want), with what is wanted offered (+got):\n%s", diff)
+			}
+			for _, x := range got.All {
+				if draw("carried out", 0, 9) > 0 {
+					w.carryOut(x)
+				}
+			}
+			if draw("stockout", 0, 3) == 0 {
+				w.Stockouts = append(w.Stockouts, launch.Stockout{Pool: "p0", Zone: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "of zone"), Error: "InsufficientInstanceCapacity", Until: w.Now.Add(10 * time.Minute), Got: draw("got", 0, 2)})
+			}
+			w.happens(t, &gangs)
+		}
+	})
+}
+
 // happens is what the world does between two decisions.
 func (w *world) happens(t *rapid.T, gangs *int) {
 	w.Now = w.Now.Add(rapid.SampledFrom([]time.Duration{time.Second, 5 * time.Minute, time.Hour}).Draw(t, "after"))

@@ -138,20 +138,25 @@ func (d *decider) shortages() {
 		}
 	}
 	var changes []engine.Change
+	wanted := d.trial.wanted()
 	for _, p := range d.pools {
-		n := min(d.trial.demand[p.Name], left/len(p.Zones))
+		sources := p.From[:min(1, len(p.From))]
+		if wanted[p] { // somebody tells them apart
+			sources = p.From
+		}
+		n := min(d.trial.demand[p.Name], left/max(1, len(p.Zones)*len(sources)))
 		if p.Static != nil || len(p.From) == 0 || n <= 0 {
 			continue
 		}
-		left -= n * len(p.Zones)
+		left -= n * len(p.Zones) * len(sources)
 		have[p.Name], why[p.Name] = d.canHave(p, spare)
-		for z, zone := range p.Zones {
-			index := 0
+		for i := range len(sources) * len(p.Zones) {
+			zone, from, index := p.Zones[i%len(p.Zones)], sources[i/len(p.Zones)], 0
 			for range n {
 				for p.indices[index] {
 					index++
 				}
-				changes = append(changes, d.trial.imagine(fmt.Sprintf("~%02d-%s-%06d", z, p.Name, index), &offer{pool: p, zone: zone, from: p.From[0], index: index}))
+				changes = append(changes, d.trial.imagine(fmt.Sprintf("~%02d-%s-%06d", i, p.Name, index), &offer{pool: p, zone: zone, from: from, index: index}))
 				index++
 			}
 		}

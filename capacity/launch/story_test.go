@@ -185,7 +185,10 @@ func (w *world) tell(words []string) error {
 		for i := range number("pods", 1) {
 			p := engine.Pod{Key: fmt.Sprintf("%s-%d", name, i), UID: fmt.Sprintf("%s-%d-%d", name, i, w.version), Version: w.next(), Gang: name, Rank: i, Created: w.Now, Evictable: true}
 			p.Requests = engine.Resources{{Resource: "nvidia.com/gpu", Value: int64(number("gpus", 8))}}
-			for _, key := range []string{"pool", "capacity"} {
+			if v["port"] != "" {
+				p.Ports = []engine.Port{{Protocol: "TCP", Port: int32(number("port", 0))}}
+			}
+			for _, key := range []string{"pool", "capacity", "rack"} {
 				if v[key] != "" {
 					if p.Selector == nil {
 						p.Selector = make(map[string]string)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
+	"strconv"
 	"time"
 
 	"github.com/berth-dev/berth/engine"
@@ -17,7 +17,9 @@ type trial struct {
 	version uint64
 	plan    engine.Plan // the last
 	waiting map[string]bool
-	demand  map[string]int
+	needs   []*need
+	demand  map[string]int    // machines that what waited at first could use, by pool
+	placed  map[string]bool   // pods that have a place
 	offers  map[string]*offer // by node name; those of the present round, and those that were used
 }
 
@@ -59,8 +61,8 @@ func (d *decider) newTrial() *trial {
 	snap.Holds = append(slices.Clip(snap.Holds), d.holds(snap.Latest)...)
 	policy := d.w.Policy
 	policy.Classes = max(policy.Classes, 4096)
-	t := &trial{state: engine.Load(snap, policy), version: snap.Latest, offers: make(map[string]*offer)}
-	t.demand = d.demands()
+	t := &trial{state: engine.Load(snap, policy), version: snap.Latest, placed: make(map[string]bool), offers: make(map[string]*offer)}
+	t.needs, t.demand = d.needs()
 	return t
 }
 
@@ -186,21 +188,40 @@ func (d *decider) place() {
 	}
 }
 
+// wanted are the pools on whose machines a pod fits that has no place yet, and whether such a pod asks for a label in which they differ.
+func (t *trial) wanted() map[*pool]bool {
+	out := make(map[*pool]bool)
+	for _, n := range t.needs {
+		if slices.ContainsFunc(n.pods, func(key string) bool { return !t.placed[key] }) {
+			for p, tells := range n.pools { //archtest:any-order each pool is by itself
+				out[p] = out[p] || tells
+			}
+		}
+	}
+	return out
+}
+
 // round offers machines of the first sources in some of the zones. Every pool is offered all that it could have, so that two may be
 // offered the same machines of a reservation: who comes too late is refused, and has another turn with what is left. Where nobody could
-// have what was offered, as one gang wants the same machines from two pools, each machine is offered once.
+// have what was offered, as one gang wants the same machines from two pools, each machine is offered once. Of pools that nobody needs any
+// more nothing is offered.
 func (d *decider) round(rank, from, to int) {
 	once := false
 	for again := true; again && len(d.trial.waiting) > 0; {
 		fresh := false
 		var changes []engine.Change
 		shared := make(map[string]int) // machines of a reservation that were offered
+		wanted := d.trial.wanted()
 		for _, p := range d.pools {
+			tells, wants := wanted[p]
+			if !wants && !d.offersAll {
+				continue
+			}
 			drawn := make(map[string]int)
 			if once {
 				drawn = shared
 			}
-			added, last := d.offer(p, rank, from, to, drawn)
+			added, last := d.offer(p, rank, from, to, drawn, tells)
 			fresh = fresh || last
 			changes = append(changes, added...)
 		}
@@ -216,14 +237,21 @@ func (d *decider) round(rank, from, to int) {
 }
 
 // offer lists nodes of the pool that could be launched, less what was drawn of reservations, and says whether any is of the last source.
-func (d *decider) offer(p *pool, rank, from, to int, drawn map[string]int) (changes []engine.Change, last bool) {
+// It is as many as are wanted together, from each source what those before it do not have. Where somebody tells sources apart, as many
+// are offered of each: who wants a machine on demand has none of those that are reserved. That may be more than the pool may have, and
+// who comes too late is refused.
+func (d *decider) offer(p *pool, rank, from, to int, drawn map[string]int, tells bool) (changes []engine.Change, last bool) {
 	if p.Static != nil || rank >= len(p.From) {
 		return nil, false
 	}
-	room := min(p.Max-p.count, d.trial.demand[p.Name])
+	most := min(p.Max-p.count, d.trial.demand[p.Name])
+	room := most
 	index := 0
-	for z := from; z < min(to, len(p.Zones)) && room > 0; z++ {
+	for z := from; z < min(to, len(p.Zones)) && (room > 0 || tells); z++ {
 		for r, source := range p.From[:rank+1] {
+			if tells {
+				room = most
+			}
 			n := min(room, d.left(p, p.Zones[z], source)-drawn[source.Reservation])
 			for range n {
 				for p.indices[index] {
@@ -275,6 +303,9 @@ func (d *decider) use(starts []engine.Start) (refusals, used bool) {
 			continue
 		}
 		d.placed[s.Gang], used = true, true
+		for _, p := range s.Placements {
+			d.trial.placed[p.Pod] = true
+		}
 		for _, node := range nodes {
 			if o := d.trial.offers[node]; o != nil {
 				delete(d.trial.offers, node) // it stays in the trial, with its gang
@@ -324,114 +355,198 @@ func nodesOf(s engine.Start) []string {
 	return slices.Compact(out)
 }
 
-// demands bounds the machines of each pool that what waits could use: pods that fit side by side share one. A gang that asks for a
-// domain below a zone may find those that are begun too small, so it is offered more.
-func (d *decider) demands() map[string]int {
-	type kind struct {
-		spec  engine.Spec
-		gangs map[string]int // members that wait
-		wide  bool
-	}
+// need is pods that wait and fit alike, and the pools on whose machines they do.
+type need struct {
+	spec  *engine.Spec
+	wide  bool           // the gang asks for a domain below a zone
+	apart bool           // not all that there is room for may share a machine
+	gangs map[string]int // members that wait
+	pods  []string
+	pools map[*pool]bool // whether it asks for a label in which the pool's machines differ
+}
+
+// needs finds which pods wait for machines of which pools, and bounds the machines of each pool that they could use: pods that fit side
+// by side share one, unless something else than room may keep them apart. A gang that asks for a domain below a zone may find those
+// that are begun too small, so it is offered more.
+func (d *decider) needs() (needs []*need, demand map[string]int) {
 	wide, whole := make(map[string]bool), make(map[string]bool)
 	for i := range d.w.Cluster.Gangs {
 		g := &d.w.Cluster.Gangs[i]
-		for _, part := range append(slices.Clone(g.Groups), g.Group) {
-			wide[g.Key] = wide[g.Key] || part.Layout.Required != "" || part.Layout.Segment > 0 || part.Layout.Spread != ""
-			whole[g.Key] = whole[g.Key] || part.Layout.WholeNodes
+		note := func(l *engine.Layout) {
+			if l.Required != "" || l.Segment > 0 || l.Spread != "" {
+				wide[g.Key] = true
+			}
+			if l.WholeNodes {
+				whole[g.Key] = true
+			}
+		}
+		note(&g.Layout)
+		for j := range g.Groups {
+			note(&g.Groups[j].Layout)
 		}
 	}
-	kinds := make(map[string]*kind)
+	byShape := make(map[string]*need)
+	var key []byte
 	for i := range d.w.Cluster.Pods {
 		p := &d.w.Cluster.Pods[i]
 		if p.Node != "" || p.Foreign || p.Terminating {
 			continue
 		}
-		key := p.WorkloadKey()
-		id := shape(&p.Spec, wide[key])
-		k := kinds[id]
-		if k == nil {
-			k = &kind{spec: p.Spec, gangs: make(map[string]int), wide: wide[key]}
-			kinds[id] = k
+		gang := p.WorkloadKey()
+		apart := whole[gang] || keepsApart(&p.Spec)
+		key = shape(key[:0], &p.Spec, wide[gang], apart)
+		n := byShape[string(key)]
+		if n == nil {
+			n = &need{spec: &p.Spec, wide: wide[gang], apart: apart, gangs: make(map[string]int), pools: make(map[*pool]bool)}
+			byShape[string(key)] = n
+			needs = append(needs, n)
 		}
-		k.gangs[key]++
+		n.gangs[gang]++
+		n.pods = append(n.pods, p.Key)
 	}
-	out := make(map[string]int)
-	samples := make([]engine.Node, len(d.pools))
-	for i, p := range d.pools {
-		samples[i] = p.sample()
-	}
-	for _, id := range sortedKeys(kinds) {
-		k := kinds[id]
-		need := make(map[int]int) // machines, by pods to a machine
-		for i, p := range d.pools {
-			if p.Static != nil || len(p.From) == 0 {
-				continue
-			}
-			per := fits(&k.spec, &samples[i])
+	demand = make(map[string]int)
+	samples := d.samples()
+	for _, n := range needs {
+		machines := make(map[int]int) // by pods to a machine
+		for _, s := range samples.matching(n.spec.Selector) {
+			per := s.fits(n.spec)
 			if per == 0 {
 				continue
 			}
-			if _, known := need[per]; !known {
+			n.pools[s.pool] = s.tells(n.spec.Selector)
+			if n.apart {
+				per = 1
+			}
+			if _, known := machines[per]; !known {
 				//archtest:any-order they are added up
-				for gang, n := range k.gangs {
-					at := per
-					if whole[gang] || k.spec.PodRules != nil {
-						at = 1
-					}
-					m := (n + at - 1) / at
-					if k.wide {
+				for _, count := range n.gangs {
+					m := (count + per - 1) / per
+					if n.wide {
 						m *= 3
 					}
-					need[per] += m
+					machines[per] += m
 				}
 			}
-			out[p.Name] += need[per]
+			demand[s.pool.Name] += machines[per]
+		}
+	}
+	return needs, demand
+}
+
+// keepsApart says whether something else than room may keep two pods of the spec off one machine.
+func keepsApart(s *engine.Spec) bool {
+	return s.PodRules != nil || len(s.Ports) > 0 || s.Claims != nil || s.Part != nil || s.GPU.Names() || s.GPU.Clique == engine.Require || s.GPU.NUMA == engine.Require
+}
+
+// shape appends what decides how many pods fit on a machine, as a key.
+func shape(b []byte, s *engine.Spec, wide, apart bool) []byte {
+	for _, a := range s.Requests.Sorted() {
+		b = append(append(b, a.Resource...), '=')
+		b = strconv.AppendInt(append(strconv.AppendInt(b, a.Value, 10), '.'), int64(a.Milli), 10)
+		b = append(b, ';')
+	}
+	if len(s.Selector) > 0 {
+		for _, key := range sortedKeys(s.Selector) {
+			b = append(append(append(append(b, key...), ':'), s.Selector[key]...), ';')
+		}
+	}
+	return strconv.AppendBool(strconv.AppendBool(b, wide), apart)
+}
+
+// sample is the machines of a pool as one node.
+type sample struct {
+	pool *pool
+	node engine.Node
+	own  map[string]bool // labels in which they differ: by zone, by what pays for them, by rack
+}
+
+// samples are those of the pools that launch machines for gangs; and by label, so that a selector is not held against each of a
+// thousand pools.
+type samples struct {
+	all     []*sample
+	byLabel map[label][]*sample
+	byOwn   map[string][]*sample // that have the label as their own
+}
+
+type label struct{ key, value string }
+
+func (d *decider) samples() *samples {
+	out := &samples{byLabel: make(map[label][]*sample), byOwn: make(map[string][]*sample)}
+	for _, p := range d.pools {
+		if p.Static != nil || len(p.From) == 0 {
+			continue
+		}
+		x := p.sample()
+		out.all = append(out.all, x)
+		for key, value := range x.node.Labels { //archtest:any-order each label is by itself
+			if !x.own[key] {
+				out.byLabel[label{key, value}] = append(out.byLabel[label{key, value}], x)
+			}
+		}
+		for key := range x.own { //archtest:any-order each label is by itself
+			out.byOwn[key] = append(out.byOwn[key], x)
 		}
 	}
 	return out
 }
 
-// sample is a machine of the pool, whichever.
-func (p *pool) sample() engine.Node {
-	from := Source{}
-	if len(p.From) > 0 {
-		from = p.From[0]
+// sample looks at the first machine and the last, of each zone and source.
+func (p *pool) sample() *sample {
+	x := &sample{pool: p, node: p.Like(0, p.Zones[0], p.From[0]), own: map[string]bool{hostname: true}}
+	differ := func(a, b map[string]string) {
+		for key, value := range a { //archtest:any-order each label is by itself
+			if have, ok := b[key]; !ok || have != value {
+				x.own[key] = true
+			}
+		}
 	}
-	return p.Like(0, p.Zones[0], from)
+	for _, zone := range p.Zones {
+		for _, from := range p.From {
+			for _, index := range []int{0, max(0, p.Max-1)} {
+				labels := p.Like(index, zone, from).Labels
+				differ(labels, x.node.Labels)
+				differ(x.node.Labels, labels)
+			}
+		}
+	}
+	return x
 }
 
-// shape is what decides how many pods fit on a node, as a key.
-func shape(s *engine.Spec, wide bool) string {
-	var b strings.Builder
-	for _, a := range s.Requests.Sorted() {
-		fmt.Fprintf(&b, "%s=%d;", a.Resource, a.Value)
+// tells says whether the selector asks for a label in which the machines differ.
+func (x *sample) tells(selector map[string]string) bool {
+	for key := range selector { //archtest:any-order one is enough
+		if x.own[key] {
+			return true
+		}
 	}
-	for _, key := range sortedKeys(s.Selector) {
-		fmt.Fprintf(&b, "%s:%s;", key, s.Selector[key])
-	}
-	if s.PodRules != nil || wide {
-		fmt.Fprintf(&b, "%t%t", s.PodRules != nil, wide)
-	}
-	return b.String()
+	return false
 }
 
-// fits bounds how many pods of the spec a node of the kind has room for. What else keeps them out the engine knows.
-func fits(s *engine.Spec, n *engine.Node) int {
+// matching are the samples that may have all labels of the selector: those that may have the rarest.
+func (s *samples) matching(selector map[string]string) []*sample {
+	out := s.all
+	for key, value := range selector { //archtest:any-order any list will do: who is not meant does not fit
+		if have, own := s.byLabel[label{key, value}], s.byOwn[key]; len(have)+len(own) < len(out) {
+			out = slices.Concat(have, own)
+		}
+	}
+	return out
+}
+
+// fits bounds how many pods of the spec a machine has room for. What else keeps them out the engine knows.
+func (x *sample) fits(s *engine.Spec) int {
 	for key, value := range s.Selector { //archtest:any-order one that differs is enough
-		if have, ok := n.Labels[key]; (!ok || have != value) && key != hostname && key != zoneLabel {
+		if have, ok := x.node.Labels[key]; (!ok || have != value) && !x.own[key] {
 			return 0
 		}
 	}
 	per := int64(1 << 20)
 	for _, a := range s.Requests {
 		if a.Value > 0 {
-			per = min(per, n.Allocatable.Get(a.Resource)/a.Value)
+			per = min(per, x.node.Allocatable.Get(a.Resource)/a.Value)
 		}
 	}
-	return int(cmp.Or(min(per, max(1, n.Allocatable.Get(engine.Pods))), 0))
+	return int(cmp.Or(min(per, max(1, x.node.Allocatable.Get(engine.Pods))), 0))
 }
 
-const (
-	hostname  = "kubernetes.io/hostname"
-	zoneLabel = "topology.kubernetes.io/zone"
-)
+const hostname = "kubernetes.io/hostname"

@@ -22,7 +22,7 @@ func TestWaitingIsNotRefused(t *testing.T) {
 	if refusals, used := d.use(d.trial.next(w.Now)); refusals || used {
 		t.Errorf("without machines: refusals %t, used %t; want neither", refusals, used)
 	}
-	changes, _ := d.offer(d.byName["pool"], 0, 0, 1, make(map[string]int))
+	changes, _ := d.offer(d.byName["pool"], 0, 0, 1, make(map[string]int), false)
 	d.trial.state.Apply(changes...)
 	if refusals, used := d.use(d.trial.next(w.Now)); refusals || !used {
 		t.Errorf("with a machine for one of two: refusals %t, used %t; want none, and one that uses it", refusals, used)
