@@ -161,10 +161,13 @@ func (w *world) whole(t *rapid.T, d launch.Decisions) {
 			}
 		}
 	}
-	users := make(map[string]string) // of machines that another starts with than they were launched for
+	users := make(map[string]string) // of machines that another starts with than they were launched for, or that their pool has anyway
 	for _, x := range d.Of(launch.Keep) {
-		if x.Code == launch.ForGang {
+		switch x.Code {
+		case launch.ForGang:
 			users[x.Machine] = x.For
+		case launch.Minimum, launch.Headroom:
+			users[x.Machine] = x.Pool
 		}
 	}
 	launched := make(map[string]int)
