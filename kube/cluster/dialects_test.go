@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -186,6 +187,59 @@ func TestCoschedulingDecides(t *testing.T) {
 			s := speak(t, "coscheduling", c.objects...)
 			s.add(scheduler, "p", c.labels, nil, c.gpus...)
 			if diff := cmp.Diff(c.want, s.places(t)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// A pod with keys of two projects is scheduled by those of one, whichever dialect was taken up first: the one that lets it into a queue, else
+// that of its scheduler's name. The keys of the other are told.
+func TestTwoDialectsOfAPod(t *testing.T) {
+	objects := []string{
+		"{apiVersion: scheduling.volcano.sh/v1beta1, kind: Queue, metadata: {name: wide}}",
+		"{apiVersion: scheduling.run.ai/v2, kind: Queue, metadata: {name: narrow}, spec: {resources: {gpu: {quota: 2, limit: 2}}}}",
+		kueueKind + "ResourceFlavor, metadata: {name: any}}",
+		kueueKind + "ClusterQueue, metadata: {name: team}, spec: {namespaceSelector: {}, resourceGroups: [{coveredResources: [nvidia.com/gpu], flavors: [{name: any, resources: [{name: nvidia.com/gpu, nominalQuota: 3}]}]}]}}",
+		kueueKind + "LocalQueue, metadata: {name: q, namespace: default}, spec: {clusterQueue: team}}",
+	}
+	const local, volcano, kai = "kueue.x-k8s.io/queue-name", "volcano.sh/queue-name", "kai.scheduler/queue"
+	for name, c := range map[string]struct {
+		scheduler string
+		labels    said
+		want      int
+		told      []string
+	}{
+		"Kueue before the scheduler": {"volcano", said{local: "q", volcano: "wide"}, 3, []string{volcano + " (without effect)"}},
+		"Kueue alone":                {"default-scheduler", said{local: "q"}, 3, nil},
+		"a scheduler without keys":   {"volcano", said{local: "q"}, 3, nil},
+		"the scheduler's name":       {"kai-scheduler", said{kai: "narrow", volcano: "wide"}, 2, []string{volcano + " (without effect)"}},
+		"the other's name":           {"volcano", said{kai: "narrow", volcano: "wide"}, 5, []string{kai + " (without effect)"}},
+		"a quota of the namespace":   {"default-scheduler", said{local: "q"}, 3, []string{"queue eq-default of coscheduling (without effect)"}},
+		"Kueue's key and no queue":   {"kai-scheduler", said{kai: "narrow", "kueue.x-k8s.io/retriable": "x"}, 2, []string{"kueue.x-k8s.io/retriable (without effect)"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			order := []string{"coscheduling", "kai", "kueue", "volcano"}
+			rand.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+			s := &speaking{clock: newClock()}
+			s.opts.SchedulerNames = []string{"berth", "default-scheduler"}
+			for _, d := range order {
+				s.Speak(all.Find(d))
+			}
+			s.state = engine.Load(engine.Snapshot{}, engine.Config{})
+			s.SetNode(node("n0", "r", 8))
+			s.SetNamespace(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", Labels: map[string]string{corev1.LabelMetadataName: "default"}}})
+			for _, text := range objects {
+				s.foreign1(t, text)
+			}
+			if name == "a quota of the namespace" {
+				s.foreign1(t, "{apiVersion: scheduling.x-k8s.io/v1alpha1, kind: ElasticQuota, metadata: {name: e, namespace: default}, spec: {max: {nvidia.com/gpu: 1}}}")
+			}
+			s.add(c.scheduler, "p", c.labels, nil, 1, 1, 1, 1, 1)
+			if got := s.places(t); got != c.want {
+				t.Errorf("%d pods of 5 are placed, want %d (dialects %v)", got, c.want, order)
+			}
+			if diff := cmp.Diff(c.told, s.unheeded(s.members.pods["default/p-0"])); diff != "" {
 				t.Error(diff)
 			}
 		})

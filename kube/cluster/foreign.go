@@ -379,20 +379,63 @@ func (f *Feed) reenterGroup(key groupKey) {
 	}
 }
 
-// foreignTerms is how a dialect reads the pod, nil where none does.
+// foreignTerms is how a dialect reads the pod, nil where none does. Of several one counts: the one that lets it into a queue, then that of
+// its scheduler's name, then one that asks for something, by name. What it has for the others is told.
 func (f *Feed) foreignTerms(p *corev1.Pod) *dialect.Terms {
+	if !f.opts.Ours(p.Spec.SchedulerName) { // names of the dialects that are in use are ours
+		return nil
+	}
+	type reading struct {
+		by   dialect.Dialect
+		said *dialect.Terms
+	}
+	var all []reading
+	pod := &dialect.Pod{Pod: p, Owners: f.owned(p)}
 	for _, d := range f.foreign.dialects {
 		if f.foreign.rivals[d.Name()] != "" {
 			continue
 		}
-		if !f.opts.Ours(p.Spec.SchedulerName) { // names of the dialects that are in use are ours
-			continue
-		}
-		if t := d.Pod(&dialect.Pod{Pod: p, Owners: f.owned(p)}, f.foreign); t != nil {
-			return f.untilLater(f.tiers.apply(t))
+		if t := d.Pod(pod, f.foreign); t != nil {
+			all = append(all, reading{d, t})
 		}
 	}
-	return nil
+	if len(all) == 0 {
+		return nil
+	}
+	rank := func(r reading) int {
+		switch {
+		case r.said.Entrance != "":
+			return 0
+		case slices.Contains(r.by.SchedulerNames(), p.Spec.SchedulerName):
+			return 1
+		case len(r.said.Keys) > 0:
+			return 2
+		}
+		return 3
+	}
+	slices.SortFunc(all, func(a, b reading) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.by.Name(), b.by.Name()))
+	})
+	out := all[0].said
+	if len(all) > 1 {
+		both := *out
+		both.Unread = slices.Clone(out.Unread)
+		for _, other := range all[1:] {
+			both.Unread = append(both.Unread, other.said.Unread...)
+			if len(other.said.Keys) == 0 && other.said.Group == nil { // it had nothing to say beside that
+				continue
+			}
+			keys := pod.Keys(other.by.Domains(), all[0].by.Domains(), other.said.Heeded)
+			if q := other.said.Keys[v1alpha1.KeyQueue]; q != "" && len(keys) == 0 && rank(other) != 1 { // by its namespace
+				keys = []string{"queue " + q + " of " + other.by.Name()}
+			}
+			both.Unread = append(both.Unread, keys...)
+		}
+		slices.Sort(both.Unread)
+		both.Unread = slices.Compact(both.Unread)
+		out = &both
+	}
+	return f.untilLater(f.tiers.apply(out))
 }
 
 // untilLater has a pod that is not planned before a time wait for that time. In a Model nothing is kept for workloads that others have

@@ -117,6 +117,21 @@ func (r *Reader) Unread(domains []string) []string {
 	return few(out)
 }
 
+// Keys are those in the domains that the pod or its controllers have, but for those in others, and of the keys named those that they have.
+func (p *Pod) Keys(domains, others, named []string) []string {
+	r := NewReader(&p.ObjectMeta)
+	for i := range p.Owners {
+		r.from = append(r.from, &p.Owners[i].Meta)
+	}
+	out := slices.DeleteFunc(r.Unread(domains), func(key string) bool { return Within(key, others) })
+	for _, key := range named {
+		if !Within(key, domains) && r.Either(key) != "" {
+			out = append(out, key)
+		}
+	}
+	return out
+}
+
 // Within says whether the key is in one of the domains, or below it.
 func Within(key string, domains []string) bool {
 	domain, _, ok := strings.Cut(key, "/")

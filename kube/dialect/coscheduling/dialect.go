@@ -89,11 +89,19 @@ func (c coscheduling) Pod(p *dialect.Pod, w dialect.World) *dialect.Terms {
 		}
 		out.Keys[v1alpha1.KeyGang], out.Keys[v1alpha1.KeyMin] = old, strconv.Itoa(n)
 	}
-	plugins := p.Spec.SchedulerName == SchedulerName || p.Spec.SchedulerName == defaultScheduler
-	if !plugins && !dialect.NewReader(from...).Any(c.Domains()) {
-		return nil
+	quota, keys := quotaOf(p.Namespace, w), dialect.NewReader(from...).Any(c.Domains())
+	switch p.Spec.SchedulerName {
+	case SchedulerName:
+	case defaultScheduler: // the plugins are in it only for those who use them
+		if quota == nil && !keys {
+			return nil
+		}
+	default:
+		if !keys {
+			return nil
+		}
 	}
-	if quota := quotaOf(p.Namespace, w); quota != nil {
+	if quota != nil {
 		out.Keys[v1alpha1.KeyQueue] = quota.Queue.Name
 	}
 	above := dialect.NewReader(from[1:]...)
