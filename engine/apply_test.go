@@ -65,3 +65,15 @@ func TestUnreadablePodWaits(t *testing.T) {
 		t.Error("mended, it does not start:", engine.Describe(plan))
 	}
 }
+
+// A queue without a name is rejected, and changes nothing.
+func TestQueueWithoutAName(t *testing.T) {
+	s := engine.Load(engine.Snapshot{}, engine.Config{})
+	r := s.Apply(engine.Change{Queue: &engine.Queue{Version: 1}})
+	if len(r) != 1 || r[0].Kind != engine.KindQueue || r[0].Reason != "a queue without a name" {
+		t.Errorf("%+v", r)
+	}
+	if got := s.Dump().Queues; len(got) != 0 {
+		t.Errorf("%+v", got)
+	}
+}

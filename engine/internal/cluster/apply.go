@@ -214,6 +214,9 @@ func (m *Model) applyGang(got *api.Gang) api.Rejected {
 }
 
 func (m *Model) applyQueue(got *api.Queue) api.Rejected {
+	if got.Name == "" {
+		return api.Rejected{Ref: got.Ref(), Reason: "a queue without a name"}
+	}
 	q := m.QueueNamed(got.Name)
 	ok, r := take(m, q.Spec, got)
 	if ok {
