@@ -13,6 +13,8 @@ import (
 
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/kube/cluster"
+	"github.com/berth-dev/berth/kube/dialect/all"
 	"github.com/berth-dev/berth/kube/manifest"
 )
 
@@ -194,5 +196,32 @@ spec: {template: {spec: {containers: [{name: c, image: registry.example/c:1}]}}}
 	}
 	if len(r.Workloads) != len(want) {
 		t.Errorf("%d workloads", len(r.Workloads))
+	}
+}
+
+// An object without a name is one that the API server refuses, whatever its kind: none of it is planned, and nothing breaks.
+func TestNamelessObjects(t *testing.T) {
+	for _, object := range []string{
+		"{apiVersion: berth.dev/v1alpha1, kind: BerthQueue, spec: {}}",
+		"{apiVersion: kueue.x-k8s.io/v1beta2, kind: ClusterQueue, spec: {namespaceSelector: {}}}",
+		"{apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue, metadata: {namespace: default}, spec: {clusterQueue: x}}",
+		"{apiVersion: scheduling.run.ai/v2, kind: Queue, spec: {}}",
+		"{apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, spec: {minMember: 2}}",
+		"{apiVersion: scheduling.x-k8s.io/v1alpha1, kind: ElasticQuota, spec: {}}",
+		"{apiVersion: v1, kind: Namespace}",
+		"{apiVersion: v1, kind: Pod, spec: {containers: [{name: c, image: registry.example/c:1}]}}",
+		"{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, spec: {replicatedJobs: []}}",
+	} {
+		f := clusterOf(1, 0)
+		f.Speaks = all.Names()
+		w := World{Facts: f, Bare: true, Model: cluster.ModelOptions{For: []string{"berth"}, Dialects: all.Names()}}
+		r := Check(w, "default", items(t, object))
+		if len(r.Workloads) != 1 || r.Workloads[0].Verdict != Never || !strings.Contains(r.Workloads[0].Summary, "metadata.name") {
+			t.Errorf("%s: %+v", object, r.Workloads)
+		}
+	}
+	r := Check(World{Facts: clusterOf(1, 0), Bare: true}, "default", items(t, "{apiVersion: v1, kind: Pod, metadata: {generateName: a-}, spec: {containers: [{name: c, image: registry.example/c:1}]}}"))
+	if r.Workloads[0].Verdict != Starts {
+		t.Errorf("%+v", r.Workloads)
 	}
 }

@@ -2,6 +2,7 @@ package submit
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -76,6 +77,9 @@ func (c *checker) read(namespace string, items []Item) []facts.Object {
 			c.assumeServed(item.Object)
 		}
 		w, object, err := workload.Of(item.Object, o)
+		if err == nil {
+			err = nameless(item.Object, w != nil)
+		}
 		switch {
 		case err != nil:
 			c.subs = append(c.subs, &submission{item: item, Workload: &workload.Workload{Ref: refOf(item.Object, namespace)}, result: Workload{
@@ -139,6 +143,17 @@ func (c *checker) read(namespace string, items []Item) []facts.Object {
 		}
 	}
 	return objects
+}
+
+// nameless is the error of an object that has no name and is to have none made for it: the API server refuses it. Of kinds that neither
+// Kubernetes nor Berth knows it is not said, as files that are configuration of a program look like objects too.
+func nameless(object map[string]any, work bool) error {
+	u := unstructured.Unstructured{Object: object}
+	kind := u.GroupVersionKind()
+	if u.GetName() != "" || u.GetGenerateName() != "" || !work && facts.KindOf(kind.Group, kind.Kind) == nil {
+		return nil
+	}
+	return errors.New("it has no metadata.name: the API server refuses an object without a name")
 }
 
 // optional are versions of Kubernetes' own groups that Kubernetes 1.37 serves where its API server is told to.
