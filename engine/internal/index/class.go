@@ -62,7 +62,6 @@ type Class struct {
 	Total    int64
 	now      uint64 // Room.Now that all counts are of
 	seen     uint64 // Topology.Shape
-	met      uint64 // Room.Moment of its last sync: unlike Now it never goes back, so that it can be compared with a kind's age
 	respecs  uint64 // Index.respecs of its last sync
 	Dropped  bool   // it is not kept any more
 	used     uint64 // classes.clock at its last use
@@ -354,7 +353,7 @@ func (x *Index) Sync(c *Class) {
 		x.refitImage(c, name)
 	}
 	x.weigh(c)
-	c.now, c.met, c.respecs = x.m.Room.Now, x.m.Room.Moment, x.respecs
+	c.now, c.respecs = x.m.Room.Now, x.respecs
 }
 
 // forgetBuckets lets all buckets be looked at anew. A class under rules counts pods by domain, so
@@ -390,8 +389,9 @@ func (x *Index) follow(c *Class, f *bucketFit, b *cluster.Bucket) {
 		if at.number == number {
 			continue
 		}
-		//mutate: index-excluded-by-spec -> at.excluded || x.skips(c, b.Nodes[i].Index)
-		if same && at.excluded || x.skips(c, b.Nodes[i].Index) {
+		//mutate: index-fitted-before -> same && at.excluded || x.skips(c, b.Nodes[i].Index)
+		//mutate: index-excluded-by-spec -> at.excluded || at.Fits == 0 && x.skips(c, b.Nodes[i].Index)
+		if same && at.excluded || at.Fits == 0 && x.skips(c, b.Nodes[i].Index) {
 			f.own()
 			at = &f.Cells[i]
 			at.number, at.excluded = number, true
@@ -402,17 +402,15 @@ func (x *Index) follow(c *Class, f *bucketFit, b *cluster.Bucket) {
 	f.touched = b.Touched
 }
 
-// skips says whether no pod of the class fitted on the node when it was last looked at, and none
-// does: the node's kind excludes it. It is a shortcut: a no means only that the node has to be
-// measured.
+// skips says whether the node's kind is known to exclude the class. It is a shortcut: a no means
+// only that the node has to be measured. A yes is about the node as it is now: where pods fitted on
+// it before, its spec has changed, and the sums have to be moved too.
 func (x *Index) skips(c *Class, node int32) bool {
-	sh, k := c.look, &x.kindsOf[node]
-	// A node that became of its kind after the last sync may have been of another before, on which pods did fit: its old
-	// count must be taken out of the sums. And masks of kinds from before all were made anew mean nothing.
-	if k.born > c.met || sh.matched != x.kindsMade {
+	sh := c.look
+	if sh.matched != x.kindsMade { // masks of older kinds mean nothing
 		return false
 	}
-	g := x.group(sh.groups, k.kind)
+	g := x.group(sh.groups, x.kindsOf[node].kind)
 	return g.id < len(sh.masks) && sh.masks[g.id].State == Excluded
 }
 

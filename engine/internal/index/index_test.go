@@ -33,6 +33,9 @@ func racks() *cluster.Model {
 		if i >= 5 {
 			p.Spec.Selector = map[string]string{fmt.Sprint("key", i): "a"} // no node has the key yet
 		}
+		if i == 2 || i == 4 { // a node that gets the key is closed to it
+			p.Spec.Affinity = []api.Term{{Labels: []api.Requirement{{Key: "key7", Op: api.NotIn, Values: []string{"a"}}}}}
+		}
 		snap.Pods = append(snap.Pods, p)
 	}
 	m.LoadAll(&snap)
@@ -86,9 +89,11 @@ func TestCountsFollowTheModel(t *testing.T) {
 			n := rapid.SampledFrom(cluster.SortedKeys(first)).Draw(t, "node")
 			p := m.Pods[rapid.SampledFrom(cluster.SortedKeys(m.Pods)).Draw(t, "pod")]
 			version++
-			switch rapid.IntRange(0, 7).Draw(t, "what") {
-			case 0: // a class is used
-				x.ClassOf(ClassKey{Shape: m.ShapeOf(p)}, nil)
+			switch rapid.IntRange(0, 8).Draw(t, "what") {
+			case 0: // two classes of one shape are used, which share what nodes mean to the shape
+				for priority := range int32(2) {
+					x.ClassOf(ClassKey{Shape: m.ShapeOf(p), Priority: priority}, nil)
+				}
 			case 1: // a pod is bound, or ends
 				told := *p.Pod
 				told.Version = version
@@ -119,11 +124,14 @@ func TestCountsFollowTheModel(t *testing.T) {
 				m.Apply(&api.Change{Node: &told})
 			case 6: // a node leaves; its pods stay
 				m.Apply(&api.Change{Gone: &api.Ref{Kind: api.KindNode, Key: n, Version: version}})
-			case 7: // a node gets a label, or other GPUs
+			case 7: // a node gets a label
 				told := told(n)
 				told.Version, told.Labels = version, maps.Clone(told.Labels)
 				told.Labels[fmt.Sprint("key", rapid.IntRange(5, 7).Draw(t, "key"))] = rapid.SampledFrom([]string{"a", "b", n}).Draw(t, "value")
-				told.Allocatable = api.Resources{{Resource: gpu, Value: rapid.Int64Range(3, 5).Draw(t, "GPUs")}, {Resource: api.Pods, Value: 9}}
+				m.Apply(&api.Change{Node: &told})
+			case 8: // a node gets other GPUs
+				told := told(n)
+				told.Version, told.Allocatable = version, api.Resources{{Resource: gpu, Value: rapid.Int64Range(3, 5).Draw(t, "GPUs")}, {Resource: api.Pods, Value: 9}}
 				m.Apply(&api.Change{Node: &told})
 			}
 			m.Freshen()
@@ -139,6 +147,35 @@ func TestCountsFollowTheModel(t *testing.T) {
 			t.Fatalf("at the end: %v", found)
 		}
 	})
+}
+
+// A node that gets a label which no node had is closed to every class of a shape that rules the label out. Classes of one
+// shape share what node kinds mean to it: the first one that is brought up to date works that out, and the others still have
+// to take the node out of their sums.
+func TestFreshLabelClosesNodeToAllClassesOfShape(t *testing.T) {
+	m := racks()
+	x := New(m)
+	x.Refresh()
+	classes := func() (out []*Class) {
+		for priority := range int32(3) {
+			out = append(out, x.ClassOf(ClassKey{Shape: m.ShapeOf(m.Pods["p2"]), Priority: priority}, nil))
+		}
+		return out
+	}
+	classes()
+	told := *m.Nodes["n0"].Told
+	told.Version, told.Labels = 2, map[string]string{"rack": "0", "key7": "a"}
+	m.Apply(&api.Change{Node: &told})
+	m.Freshen()
+	x.Refresh()
+	for _, c := range classes() {
+		if c.Total != 5 { // three GPUs each, on nodes with four
+			t.Errorf("of priority %d, %d fit, and 5 nodes are open", c.Priority, c.Total)
+		}
+	}
+	if found := check(x); len(found) > 0 {
+		t.Errorf("found %v", found)
+	}
 }
 
 // The check finds a count that is wrong, of a node, a bucket and a domain, and a best node that is not.
