@@ -105,12 +105,20 @@ func (c *Calendar) reopen(g *cluster.Gang) {
 // Eldest says whether the gang, which is blocked by the gates, is the first of its queue that has waited for as long as
 // it may be passed, and notes that; must says that it is promised a start for that. able is whether it could start at all. It
 // makes no difference to who is among the first in line: what could start by then has.
+//
+// A gang that is not old enough yet can become the head of its queue once it is, in place of a later one, which then no longer
+// blocks the queue. That includes a gang that was promised a start before. So the plan wakes when such a gang comes of age.
 func (c *Calendar) Eldest(g *cluster.Gang, t cluster.Turn, rank int32, gates []why.Gate, able func() bool) (eldest, must bool) {
-	if !c.Aged(t) || !Passing(gates) || c.Strict(g.Queue()) {
+	if !Passing(gates) || c.Strict(g.Queue()) || c.Led(g.Queue(), rank) {
+		return false, false
+	}
+	if !c.Aged(t) {
+		//mutate: age-wakes
+		c.WakeAged(t)
 		return false, false
 	}
 	//mutate: age-able
-	if c.Led(g.Queue(), rank) || !able() {
+	if !able() {
 		return false, false
 	}
 	c.Lead(g, rank, false)
@@ -130,7 +138,7 @@ func (c *Calendar) Aged(t cluster.Turn) bool {
 	return c.m.Config.Overtake > 0 && !t.Created.IsZero() && !c.now.Before(t.Created.Add(c.m.Config.Overtake))
 }
 
-// WakeAged wakes when who has the turn, and is promised nothing before, will have waited for so long.
+// WakeAged wakes when who has the turn will have waited for so long.
 func (c *Calendar) WakeAged(t cluster.Turn) {
 	if c.m.Config.Overtake > 0 && !t.Created.IsZero() && !c.Aged(t) {
 		c.draft.Wake(t.Created.Add(c.m.Config.Overtake))

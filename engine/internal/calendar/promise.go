@@ -86,10 +86,7 @@ func (c *Calendar) Promise(g *cluster.Gang, t cluster.Turn, gates []why.Gate, mu
 	// use. One that was promised before stays promised, also when it is not among the first any more: a promise is not taken back
 	// for a newcomer.
 	c.heads.blocked++
-	// Those beyond the limit wake the plan when they are old enough to be promised a start for
-	// their age.
 	if old == nil && !must && c.m.Config.Heads >= 0 && c.heads.blocked > c.m.Config.Heads {
-		c.WakeAged(t)
 		return false
 	}
 	// The future is played on the model itself, and rolled back: the gang gets the places that are held for it, running work is
@@ -119,7 +116,6 @@ func (c *Calendar) Promise(g *cluster.Gang, t cluster.Turn, gates []why.Gate, mu
 	default:
 		c.drop(old)
 	}
-	c.WakeAged(t)
 	return false
 }
 
