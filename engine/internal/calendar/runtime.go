@@ -245,8 +245,10 @@ type release struct {
 
 // holdEnd is when the work that the place is held for is over; zero: nobody knows. It comes when
 // those that are on their way out for it can be expected to be gone or, where that time has passed,
-// when the place is held no longer. A promise that stands does not move for that delay: who comes
-// too late to be over when the promise is due is not started.
+// when the place is held no longer. A promise that stands does not move for that delay: work that
+// would have been over when the promise is due, had it come in time, is not started once it is too
+// late for that. Work that was never to be over by then keeps its place: its victims were evicted
+// beside that promise.
 func (c *Calendar) holdEnd(h *cluster.Hold) time.Time {
 	g := c.m.WorkloadNamed(h.Gang)
 	if g == nil {
@@ -267,8 +269,10 @@ func (c *Calendar) holdEnd(h *cluster.Hold) time.Time {
 		return start.Add(d)
 	}
 	end := later(h.Until.UTC(), c.now).Add(d)
+	//mutate: promise-hold-over-in-time -> !c.due.IsZero()
+	inTime := !start.Add(d).After(c.due)
 	//mutate: promise-beside-a-hold
-	if !c.due.IsZero() && end.After(c.due) {
+	if inTime && end.After(c.due) {
 		return later(c.due, c.now)
 	}
 	return end
