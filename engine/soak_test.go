@@ -465,16 +465,24 @@ func (w *soakWorld) checkSurge(e engine.Eviction, p *soakPod) {
 			w.fail("surge", "the next %s has no room on %s: %d of %s are taken, it needs %d", e.Pod, e.To, used[r.Resource], r.Resource, r.Value)
 		}
 	}
-	name, _ := p.queueOf()
-	for _, q := range w.chain(name) {
-		has := w.used(q.Name, "")
+	name, user := p.queueOf()
+	within := func(whose string, limits engine.Resources, has map[string]int64) {
 		w.bill(p, e.To, func(resource string, v int64) {
-			for _, l := range q.Limits {
+			for _, l := range limits {
 				if l.Resource == resource && v > 0 && has[resource]+v > soakAmount(l) {
-					w.fail("surge", "queue %s has no room for a second %s: %d of %s, its limit is %d", q.Name, e.Pod, has[resource], resource, soakAmount(l))
+					w.fail("surge", "%s has no room for a second %s: %d of %s, the limit is %d", whose, e.Pod, has[resource], resource, soakAmount(l))
 				}
 			}
 		})
+	}
+	for _, q := range w.chain(name) {
+		within("queue "+q.Name, q.Limits, w.used(q.Name, ""))
+		if n := w.workloads(q.Name); q.MaxRunning > 0 && n+1 > q.MaxRunning {
+			w.fail("surge", "queue %s runs %d with %s, and has no room for a second, of at most %d", q.Name, n, e.Pod, q.MaxRunning)
+		}
+	}
+	if user != "" {
+		within("user "+user, w.queues[name].UserLimits, w.used(name, user))
 	}
 }
 

@@ -432,6 +432,7 @@ func (m *Model) dropHold(h *Hold) {
 	rest := slices.DeleteFunc(m.HoldsOf[h.Gang], func(o *Hold) bool { return o == h })
 	if len(rest) == 0 {
 		delete(m.HoldsOf, h.Gang)
+		delete(m.heirs, h.Gang)
 		return
 	}
 	m.HoldsOf[h.Gang] = rest

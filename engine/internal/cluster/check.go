@@ -16,7 +16,8 @@ type Check struct {
 	m     *Model
 	Found []api.Discrepancy
 
-	units map[unitKey]int64 // leastUnit as counted: a check is of one moment, and every waiting pod asks
+	units map[unitKey]int64   // leastUnit as counted: a check is of one moment, and every waiting pod asks
+	heirs map[string]*api.Pod // as heirOf found them; nil: not looked for yet
 }
 
 // unitKey is what leastUnit is asked for.
@@ -266,12 +267,28 @@ func (a *Check) PayerOf(p *api.Pod) (queue, user string) {
 func (a *Check) payerOfHold(h *Hold) string {
 	var alone *api.Pod
 	if g := a.m.Gangs[h.Gang]; g == nil || g.Spec == nil {
-		if p := a.m.Pods[h.Gang]; p != nil && p.Gang == "" {
+		if p := a.m.Pods[h.Gang]; p != nil && p.Gang == "" && !p.Foreign {
 			alone = p.Pod
+		} else {
+			alone = a.heirOf(h.Gang)
 		}
 	}
 	queue, _ := a.Pays(h.Gang, alone)
 	return queue
+}
+
+// heirOf is the first of the pods by themselves that the owner made, nil for none.
+func (a *Check) heirOf(owner string) (first *api.Pod) {
+	if a.heirs == nil {
+		a.heirs = make(map[string]*api.Pod)
+		//archtest:any-order the least key
+		for _, p := range a.m.Pods {
+			if o := a.heirs[p.Owner]; p.Gang == "" && !p.Foreign && p.Owner != "" && (o == nil || p.Key < o.Key) {
+				a.heirs[p.Owner] = p.Pod
+			}
+		}
+	}
+	return a.heirs[owner]
 }
 
 // charge visits what the pod on the node counts in its queue.

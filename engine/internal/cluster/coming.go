@@ -67,8 +67,8 @@ func (h *Hold) Join(o *Hold) {
 // Like is a hold as this one, which counts nowhere yet.
 func (h *Hold) Like() *Hold { return &Hold{Hold: h.Hold, Certain: h.Certain, who: h.who} }
 
-// comersTo lists the pods of the workload that wait, and those that are moved to the node. Of an owner, whose next pod need not
-// exist yet, it costs a look at every pod.
+// comersTo lists the pods of the workload that wait, and those that are moved to the node, also of an owner, whose next pod need
+// not exist yet.
 func (m *Model) comersTo(h *Hold) []*Pod {
 	if h.Gang == "" {
 		return nil
@@ -90,14 +90,73 @@ func (m *Model) comersTo(h *Hold) []*Pod {
 		add(lone)
 	}
 	if g == nil && lone == nil {
-		//archtest:any-order they are counted
-		for _, p := range m.Pods {
-			if p.Gang == "" && p.Owner == h.Gang {
-				add(p)
-			}
+		for _, p := range m.heirsOf(h.Gang) {
+			add(p)
 		}
 	}
 	return out
+}
+
+// heirsOf lists the pods by themselves that the owner made, in no order. The list costs a look at every pod. While something
+// is held under the owner's key it is kept, and pods that come and go are entered in it.
+func (m *Model) heirsOf(owner string) []*Pod {
+	all, listed := m.heirs[owner]
+	if listed || owner == "" {
+		return all
+	}
+	//archtest:any-order in no order
+	for _, p := range m.Pods {
+		if p.inherits() == owner {
+			all = append(all, p)
+		}
+	}
+	if len(m.HoldsOf[owner]) > 0 {
+		m.heirs[owner] = all
+	}
+	return all
+}
+
+// inherits is the key under which something may be held for whatever comes in place of the pod, besides its own; "": none.
+func (p *Pod) inherits() string {
+	if p.Pod == nil || p.Gang != "" || p.Foreign {
+		return ""
+	}
+	return p.Owner
+}
+
+// inherit enters the pod among those of its owner, if they are listed.
+func (m *Model) inherit(p *Pod) {
+	if all, listed := m.heirs[p.inherits()]; listed {
+		m.heirs[p.Owner] = append(all, p)
+		m.repledge(p.Owner)
+	}
+}
+
+// disinherit undoes inherit.
+func (m *Model) disinherit(p *Pod) {
+	if all, listed := m.heirs[p.inherits()]; listed {
+		m.heirs[p.Owner] = slices.DeleteFunc(all, func(o *Pod) bool { return o == p })
+		m.repledge(p.Owner)
+	}
+}
+
+// Heir is the pod that says whose the held place is, where that is of no gang: the one of its key or, where it is held for
+// what an owner makes again, one of those that the owner made, which are alike. nil: none is known.
+func (m *Model) Heir(h *Hold) *Pod {
+	if p := m.Pods[h.Gang]; p != nil && p.Gang == "" && !p.Foreign {
+		return p
+	}
+	all := h.who
+	if !h.Certain {
+		all = m.heirsOf(h.Gang)
+	}
+	var heir *Pod
+	for _, p := range all {
+		if p.inherits() == h.Gang && (heir == nil || p.Key < heir.Key) {
+			heir = p
+		}
+	}
+	return heir
 }
 
 // movesTo says whether the pod is evicted so that its next one runs on the node.

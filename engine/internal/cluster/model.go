@@ -20,6 +20,7 @@ type Model struct {
 	Refusals         map[string]*api.Refusal
 	Holds            map[string]*Hold
 	HoldsOf          map[string][]*Hold // by gang
+	heirs            map[string][]*Pod  // see heirsOf
 	Disruptions      map[string]*api.Disruption
 	Bookings         map[string]*api.Booking
 	Evictions        map[string]*api.Eviction
@@ -76,7 +77,7 @@ func NewModel(cfg api.Config) *Model {
 	m := &Model{
 		Config: cfg, Dims: quantity.NewDims(cfg.GPU),
 		Nodes: make(map[string]*Node), Pods: make(map[string]*Pod), Gangs: make(map[string]*Gang), Queues: make(map[string]*Queue),
-		Assumptions: make(map[string]*api.Assumption), Refusals: make(map[string]*api.Refusal), Holds: make(map[string]*Hold), HoldsOf: make(map[string][]*Hold),
+		Assumptions: make(map[string]*api.Assumption), Refusals: make(map[string]*api.Refusal), Holds: make(map[string]*Hold), HoldsOf: make(map[string][]*Hold), heirs: make(map[string][]*Pod),
 		Disruptions: make(map[string]*api.Disruption), Bookings: make(map[string]*api.Booking), Evictions: make(map[string]*api.Eviction),
 		Promises: make(map[string]*api.Promise), Usages: make(map[string]*api.QueueUsage), RunTimeEstimates: make(map[string]*api.RunTimeEstimate), Degradations: make(map[string]*api.Degradation),
 		gone: make(map[api.Ref]uint64), Invalid: make(map[api.Ref]string), Claims: make(map[string][]*Node), RefusedOf: make(map[string][]*api.Refusal),

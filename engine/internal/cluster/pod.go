@@ -84,11 +84,13 @@ func (m *Model) SetPod(p *Pod, got *api.Pod) {
 		return
 	default:
 		m.leave(p)
+		m.disinherit(p)
 		m.expectAnew(p)
 	}
 	m.become(p, got)
 	m.expectAnew(p)
 	m.repledge(got.Key)
+	m.inherit(p)
 	if !bad {
 		m.join(p)
 	}
@@ -113,6 +115,7 @@ func (m *Model) RemovePod(p *Pod) {
 	m.Asked.drop(p)
 	delete(m.Pods, p.Key)
 	m.repledge(p.Key)
+	m.disinherit(p)
 	m.expectAnew(p)
 }
 

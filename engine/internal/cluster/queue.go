@@ -353,7 +353,7 @@ func (q *Queue) Committed(dim int) int64 {
 // pledge enters what is held for a workload in its queue's account, or takes it back.
 func (m *Model) pledge(h *Hold, times int64) {
 	if times > 0 {
-		h.Payer = m.queueOfWorkload(h.Gang)
+		h.Payer = m.payerOf(h)
 		h.Charge = m.chargeOfHold(h)
 	}
 	q := h.Payer
@@ -427,12 +427,13 @@ func (q *Queue) IsBelow(z *Queue) bool {
 	return false
 }
 
-// queueOfWorkload returns the queue that pays for a gang, or a pod by itself, nil for none.
-func (m *Model) queueOfWorkload(key string) *Queue {
-	if g := m.Gangs[key]; g != nil && g.Spec != nil {
+// payerOf returns the queue that pays for a held place, that of the gang or of the pod by itself which it is for; nil: none.
+func (m *Model) payerOf(h *Hold) *Queue {
+	if g := m.Gangs[h.Gang]; g != nil && g.Spec != nil {
 		return m.QueueNamed(g.Spec.Queue)
 	}
-	if p := m.Pods[key]; p != nil && p.Gang == "" && !p.Foreign {
+	//mutate: pledge-heirs
+	if p := m.Heir(h); p != nil {
 		return m.QueueNamed(p.Queue)
 	}
 	return nil

@@ -248,7 +248,7 @@ func (w *world) modelOf(p engine.Pod) string {
 func (w *world) pledged(queue, resource, but string) (total int64) {
 	mine := w.claimed(w.Holds, but)
 	for _, h := range w.Holds {
-		if !mine[place(h)] && w.stands(h) && w.below(w.gang[h.Gang].Queue, queue) {
+		if !mine[place(h)] && w.stands(h) && w.below(w.whose(h).Queue, queue) {
 			total += w.billOf(h)[resource]
 		}
 	}
@@ -259,11 +259,25 @@ func (w *world) pledged(queue, resource, but string) (total int64) {
 func (w *world) pledgedToUser(g engine.Gang, resource string) (total int64) {
 	own := w.claimed(w.Holds, g.Key)
 	for _, h := range w.Holds {
-		if x := w.gang[h.Gang]; !own[place(h)] && w.stands(h) && x.Queue == g.Queue && x.User == g.User {
+		if x := w.whose(h); !own[place(h)] && w.stands(h) && x.Queue == g.Queue && x.User == g.User {
 			total += w.billOf(h)[resource]
 		}
 	}
 	return total
+}
+
+// whose is the workload that the place is held for; of what an owner makes again, it is the first of those that the owner made.
+func (w *world) whose(h engine.Hold) engine.Gang {
+	if g, known := w.gang[h.Gang]; known {
+		return g
+	}
+	first := ""
+	for _, p := range w.Pods {
+		if p.Gang == p.Key && !p.Foreign && p.Owner == h.Gang && (first == "" || p.Key < first) {
+			first = p.Key
+		}
+	}
+	return w.gang[first]
 }
 
 // billOf is what the hold counts in queues: GPUs by their model, where its node has only one.
@@ -274,7 +288,7 @@ func (w *world) billOf(h engine.Hold) map[string]int64 {
 	}
 	out := map[string]int64{}
 	var charges []engine.Amount
-	by := w.countsBy(w.gang[h.Gang].Queue)
+	by := w.countsBy(w.whose(h).Queue)
 	charges = append(charges, engine.Amount{Resource: w.gpu, Value: h.Claimed})
 	for _, c := range h.Cards {
 		if c.Part != nil {
@@ -291,7 +305,7 @@ func (w *world) billOf(h engine.Hold) map[string]int64 {
 		if a.Resource == w.gpu && model != "" {
 			out[engine.OfModel(w.gpu, cutFrom(model))] += a.Value
 		}
-		if f := w.flavorOf(w.gang[h.Gang].Queue, a.Resource, w.node[h.Node]); f != "" {
+		if f := w.flavorOf(w.whose(h).Queue, a.Resource, w.node[h.Node]); f != "" {
 			out[engine.OfFlavor(a.Resource, f)] += a.Value
 		}
 		if a.Resource == w.gpu {

@@ -129,19 +129,48 @@ func (y *Cycle) Returning(dim int) int64 {
 }
 
 // EachAwaited visits the workloads that places are held for, with those places, in no order; each place that is held
-// since this cycle by itself. So a workload may be visited more than once.
+// since this cycle by itself. So a workload may be visited more than once. The next pod of an owner, for which a place
+// stands that is nobody else's, is visited as a workload of its own: it need not exist yet.
 func (y *Cycle) EachAwaited(visit func(key string, g *cluster.Gang, holds []*cluster.Hold)) {
-	//archtest:any-order so callers are told; they count, or sort
-	for key, holds := range y.m.HoldsOf {
+	each := func(key string, holds []*cluster.Hold) {
 		if g := y.m.Awaiting(key); g != nil {
 			visit(key, g, holds)
+			return
 		}
+		for i, h := range holds {
+			//mutate: awaited-heirs
+			if p := y.m.Heir(h); p != nil && h.On != nil {
+				visit(key, y.nextOf(p, h), holds[i:i+1])
+			}
+		}
+	}
+	//archtest:any-order so callers are told; they count, or sort
+	for key, holds := range y.m.HoldsOf {
+		each(key, holds)
 	}
 	for i, h := range y.newHolds {
-		if g := y.m.Awaiting(h.Gang); g != nil {
-			visit(h.Gang, g, y.newHolds[i:i+1])
-		}
+		each(h.Gang, y.newHolds[i:i+1])
 	}
+}
+
+// nextOf is the pod that comes to the held place, like the one given, as a gang of its own. It counts as running while
+// one that is to be gone by then still does.
+func (y *Cycle) nextOf(p *cluster.Pod, h *cluster.Hold) *cluster.Gang {
+	g := twinOf(p)
+	y.m.Tally(g)
+	g.Payer = h.Payer
+	y.m.EachComing(h, func(p *cluster.Pod) {
+		g.Runs = g.Runs || p.Host != nil && p.Evicting && !y.surges(p)
+	})
+	return g
+}
+
+// surges says whether the pod, which is evicted, stays until the next one runs.
+func (y *Cycle) surges(p *cluster.Pod) bool {
+	if e := y.m.Evictions[p.Key]; e != nil {
+		return e.Surge
+	}
+	return y.evictionOf(p.Key).Surge
 }
 
 // Disrupt counts an eviction that was decided for a cause alone against the disruption budgets of the pod.
