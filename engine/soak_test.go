@@ -260,14 +260,10 @@ func (w *soakWorld) step() engine.Plan {
 	}
 	before := w.allowed()
 	w.checkEvictions(plan, before)
-	old := make(map[string]bool, len(w.holds))
-	for key := range w.holds {
-		old[key] = true
-	}
 	w.remember(plan)
 	w.checkStarts(plan)
 	w.checkRules(plan)
-	w.checkRoom(plan, old)
+	w.checkRoom(plan)
 	for _, e := range plan.Evictions {
 		w.checkSurge(e, w.pods[e.Pod])
 	}
@@ -783,9 +779,9 @@ func (w *soakWorld) firm(p *soakPod) bool {
 }
 
 // checkRoom checks that nodes where something starts hold what is on them, and that once those on their way out are gone
-// everything that is held there has room too.
-func (w *soakWorld) checkRoom(plan engine.Plan, old map[string]bool) {
-	touched := map[string]string{}
+// there is room too for what the plan holds there.
+func (w *soakWorld) checkRoom(plan engine.Plan) {
+	touched, held := map[string]string{}, map[string]map[string]bool{}
 	for _, s := range plan.Starts {
 		for _, x := range s.Placements {
 			touched[x.Node] = s.Gang
@@ -796,18 +792,25 @@ func (w *soakWorld) checkRoom(plan engine.Plan, old map[string]bool) {
 		}
 	}
 	for _, c := range plan.Changes {
-		if c.Hold != nil && touched[c.Hold.Node] == "" {
-			touched[c.Hold.Node] = ""
+		if c.Hold == nil {
+			continue
+		}
+		touched[c.Hold.Node] += ""
+		if held[c.Hold.Node] == nil {
+			held[c.Hold.Node] = map[string]bool{}
+		}
+		for _, r := range c.Hold.Requests {
+			held[c.Hold.Node][r.Resource] = held[c.Hold.Node][r.Resource] || r.Value > 0
 		}
 	}
 	for name, gang := range touched {
-		w.checkNode(name, gang)
+		w.checkNode(name, gang, held[name])
 	}
 }
 
-// checkNode checks the resources that the workload which starts there asks for or, where only a place is held, those
-// that are held: of others the node may have lost some under what runs.
-func (w *soakWorld) checkNode(name, gang string) {
+// checkNode checks the resources that the workload which starts there asks for, and those that the plan holds there. Of
+// others the node may have lost some under what runs, or a victim may have stayed where an earlier plan held its place.
+func (w *soakWorld) checkNode(name, gang string, held map[string]bool) {
 	n, ok := w.nodes[name]
 	if !ok || n.Cordoned && gang != "" {
 		w.fail("room", "%s starts on %s, which is gone or cordoned", gang, name)
@@ -846,12 +849,10 @@ func (w *soakWorld) checkNode(name, gang string) {
 			w.fail("parts", "%s of %s has %s whole, and of parts %d MiB and %d thousandths for %v", id, name, devices[id], c.memory, c.compute, c.pods)
 		}
 	}
-	held := map[string]bool{}
 	for _, h := range w.holds {
 		if h.Node == name {
 			for _, r := range h.Requests {
 				later[r.Resource] += r.Value
-				held[r.Resource] = held[r.Resource] || r.Value > 0
 			}
 		}
 	}
@@ -859,7 +860,7 @@ func (w *soakWorld) checkNode(name, gang string) {
 		if gang != "" && use[r.Resource] > r.Value && w.asksAny(gang, r.Resource) {
 			w.fail("room", "with %s node %s has %d of %s in use, and %d there", gang, name, use[r.Resource], r.Resource, r.Value)
 		}
-		if later[r.Resource] > r.Value && (gang == "" && held[r.Resource] || gang != "" && w.asksAny(gang, r.Resource)) {
+		if later[r.Resource] > r.Value && (held[r.Resource] || gang != "" && w.asksAny(gang, r.Resource)) {
 			w.fail("held", "with %q node %s has, once all that leaves has left, %d of %s in use or held, and %d there: %v", gang, name, later[r.Resource], r.Resource, r.Value, w.holds)
 		}
 	}

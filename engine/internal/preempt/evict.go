@@ -294,8 +294,9 @@ func (y *Cycle) mayClaim(g *cluster.Gang) bool {
 }
 
 // findFreeing finds, once in a cycle, for whom others are on their way out: those that evictions name, if something
-// is held for them still, and those for whom a node is held that somebody is leaving. It costs a look at each eviction and
-// at the pods of each node on which something is held. The result is a set, so that the order of the maps does not count.
+// is held for them still, and those for whom a place is held that is free once those who are leaving its node have left. It
+// costs a look at each eviction and at the pods of each node on which something is held. The result is a set, so that the
+// order of the maps does not count.
 func (y *Cycle) findFreeing() {
 	if y.freeing != nil {
 		return
@@ -308,10 +309,29 @@ func (y *Cycle) findFreeing() {
 		}
 	}
 	for _, h := range s.m.Holds {
-		if h.On != nil && slices.ContainsFunc(h.On.Pods, (*cluster.Pod).Leaving) {
+		if h.On != nil && slices.ContainsFunc(h.On.Pods, (*cluster.Pod).Leaving) && y.comesFree(h) {
 			y.freeing[h.Gang] = true
 		}
 	}
+}
+
+// comesFree says whether the held place is free once those who are leaving its node have left. It may not be: a victim
+// could not be evicted, or the node has lost GPUs.
+func (y *Cycle) comesFree(h *cluster.Hold) bool {
+	for _, a := range h.Requests {
+		dim := y.m.Dims.ID(a.Resource)
+		free := h.On.Free.At(dim) // less what is held there
+		for _, p := range h.On.Pods {
+			if p.Leaving() {
+				free += p.Amount(dim)
+			}
+		}
+		//mutate: freeing-comes-free
+		if a.Value > 0 && free < 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // newClaim makes a claim for the gang, with the least that its minimum needs.
