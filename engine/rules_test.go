@@ -45,6 +45,24 @@ func anySpread(t *rapid.T) engine.Spread {
 	}
 }
 
+// inAnyNamespace is a rule that reads as the other does.
+func inAnyNamespace(p engine.PodTerm) engine.PodTerm {
+	p.Namespaces = nil
+	return p
+}
+
+// again seldom states the first of the rules twice, or once more as one that reads alike.
+func again[R any](t *rapid.T, rules []R, alike func(R) R) []R {
+	if len(rules) == 0 || !seldom(t, 2) {
+		return rules
+	}
+	twin := rules[0]
+	if seldom(t, 1) {
+		twin = alike(twin)
+	}
+	return append(rules, twin)
+}
+
 // anyRules gives the spec rules between pods.
 func anyRules(t *rapid.T, s *engine.Spec) {
 	var r engine.PodRules
@@ -57,6 +75,8 @@ func anyRules(t *rapid.T, s *engine.Spec) {
 	for seldom(t, 1) {
 		r.Spread = append(r.Spread, anySpread(t))
 	}
+	r.PodAffinity, r.PodAntiAffinity = again(t, r.PodAffinity, inAnyNamespace), again(t, r.PodAntiAffinity, inAnyNamespace)
+	r.Spread = again(t, r.Spread, func(s engine.Spread) engine.Spread { s.MinDomains = 0; return s })
 	for seldom(t, 2) {
 		r.PodPreferred = append(r.PodPreferred, engine.PodPreference{Weight: pick[int32](t, 100, 1, -1, -100), PodTerm: anyPodTerm(t)})
 	}

@@ -2,6 +2,7 @@ package index
 
 import (
 	"math"
+	"reflect"
 	"slices"
 
 	"github.com/berth-dev/berth/engine/internal/api"
@@ -204,14 +205,20 @@ func (x *Index) newRules(key ClassKey) *classRules {
 		// All terms of affinity count the same pods: those that match every one of them, as in
 		// Kubernetes.
 		for i := range spec.Rules().PodAffinity {
+			if repeats(spec.Rules().PodAffinity, i) {
+				continue
+			}
 			r.alone, r.opens = self[0] == '1', true
 			r.list = append(r.list, rule{kind: needsNear, view: x.viewOfKey(spec.Rules().PodAffinity[i].Topology), tally: x.m.Counted(own.Affinity), term: &spec.Rules().PodAffinity[i], self: r.alone})
 		}
 		for i := range spec.Rules().PodAntiAffinity {
+			if repeats(spec.Rules().PodAntiAffinity, i) {
+				continue
+			}
 			r.list = append(r.list, rule{kind: needsFar, view: x.viewOfKey(spec.Rules().PodAntiAffinity[i].Topology), tally: x.m.Counted(own.Anti[i]), term: &spec.Rules().PodAntiAffinity[i], self: self[1+i] == '1'})
 		}
 		for i := range spec.Rules().Spread {
-			if c := &spec.Rules().Spread[i]; !c.Soft {
+			if c := &spec.Rules().Spread[i]; !c.Soft && !repeats(spec.Rules().Spread, i) {
 				r.opens = true
 				r.list = append(r.list, rule{kind: spreads, view: x.viewOfKey(c.Topology), tally: x.m.Counted(own.Spread[i]), spread: c, self: self[1+len(own.Anti)+i] == '1'})
 			}
@@ -236,6 +243,13 @@ func (x *Index) newRules(key ClassKey) *classRules {
 		r.soft = r.soft || !r.list[i].kind.hard()
 	}
 	return r
+}
+
+// repeats says whether the i-th of the rules is stated before it: then it is no rule of its own, neither in what is told nor
+// where rules are counted by which pods of a class concern each other (coupled).
+func repeats[R any](rules []R, i int) bool {
+	//mutate: rules-stated-twice -> false
+	return slices.ContainsFunc(rules[:i], func(o R) bool { return reflect.DeepEqual(o, rules[i]) })
 }
 
 // Ruled says whether the class is under rules between pods that must be kept.

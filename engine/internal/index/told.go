@@ -47,10 +47,17 @@ func (x *Index) toldRules(c *Class) []toldRule {
 	return r.told
 }
 
-// noteRules counts in the row the rules that close the node.
+// noteRules counts in the row the rules that close the node; of rules that read alike, such as those about the same labels in
+// several namespaces, one.
 func (x *Index) noteRules(c *Class, n *cluster.Node, row *why.Row) {
+	var few [4]why.Clause
+	said := few[:0]
 	add := func(kind why.ClauseKind, detail string) {
-		noteClause(row, why.Clause{Kind: kind, Detail: detail, Nodes: 1})
+		//mutate: rules-read-alike -> true
+		if clause := (why.Clause{Kind: kind, Detail: detail, Nodes: 1}); !slices.Contains(said, clause) {
+			said = append(said, clause)
+			noteClause(row, clause)
+		}
 	}
 	told := x.toldRules(c)
 	for i := range c.rules.list {

@@ -19,7 +19,9 @@ func (w *world) broken(p engine.Pod, n engine.Node) (out []why.Clause) {
 		return nil
 	}
 	add := func(kind why.ClauseKind, format string, args ...any) {
-		out = append(out, why.Clause{Kind: kind, Detail: fmt.Sprintf(format, args...)})
+		if clause := (why.Clause{Kind: kind, Detail: fmt.Sprintf(format, args...)}); !slices.Contains(out, clause) {
+			out = append(out, clause)
+		}
 	}
 	guests := w.guests(p)
 	guestsIn := func(key, value string) (out []engine.Pod) {
