@@ -39,8 +39,8 @@ type Calendar struct {
 	// What is reserved, in the order in which it was.
 	reservations []*Reservation
 	reserved     map[*cluster.Node][]*Reservation
-	hopeless     map[asker]bool  // no place is left beside what is reserved
-	kept, sum    quantity.Vector // room to add up in: see keptOn and owed
+	hopeless     map[asker]cluster.Moment // when no place was left beside what is reserved, which only gets more
+	kept, sum    quantity.Vector          // room to add up in: see keptOn and owed
 
 	// What ends. See lookFrom for since.
 	since    time.Time                 // of the promise that is looked at; zero: none, or a new one

@@ -462,8 +462,12 @@ func (c *Calendar) Beside(g *cluster.Gang, asks *index.Question, place func() bo
 		//mutate: beside-who-asks -> asker{Question: *asks}
 		who = asker{Question: *asks, queue: g.Queue(), soft: w.soft, saves: g.Terms().Checkpoint}
 	}
-	if shared && c.hopeless[who] {
-		return false
+	began := c.m.Moment()
+	if at, asked := c.hopeless[who]; shared && asked {
+		//mutate: beside-no-roomier -> true
+		if c.m.NoRoomier(at) {
+			return false
+		}
 	}
 	holds := c.keepOff(w)
 	if place() {
@@ -476,9 +480,9 @@ func (c *Calendar) Beside(g *cluster.Gang, asks *index.Question, place func() bo
 	}
 	if shared {
 		if c.hopeless == nil {
-			c.hopeless = make(map[asker]bool)
+			c.hopeless = make(map[asker]cluster.Moment)
 		}
-		c.hopeless[who] = true // and stays so: room only gets less
+		c.hopeless[who] = began
 	}
 	c.wakeAsItMoves(w)
 	return false

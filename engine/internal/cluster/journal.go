@@ -49,6 +49,26 @@ func (m *Model) Standing() uint64 {
 
 func (m *Model) Mark() Mark { return Mark(len(m.Journal)) }
 
+// Moment is a state that a plan in the making goes through.
+type Moment struct {
+	mark     Mark
+	standing uint64
+}
+
+// Moment is that of now.
+func (m *Model) Moment() Moment { return Moment{m.Mark(), m.Standing()} }
+
+// NoRoomier says whether the plan in the making has given nothing back since the moment: what it did since took room, and
+// nothing from before the moment was undone. It costs a look at what was done since.
+func (m *Model) NoRoomier(since Moment) bool {
+	if len(m.Journal) < int(since.mark) || since.mark > 0 && m.Journal[since.mark-1].stamp != since.standing {
+		return false
+	}
+	return !slices.ContainsFunc(m.Journal[since.mark:], func(e Undo) bool {
+		return e.did == released || e.did == unheld || e.did == denominated
+	})
+}
+
 // PutOn allocates the pod on the node, with the devices, until rolled back.
 func (m *Model) PutOn(p *Pod, n *Node, devices []string) {
 	m.note(Undo{did: allocated, pod: p}, n)
