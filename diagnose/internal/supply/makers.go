@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/berth-dev/berth/diagnose/check"
@@ -25,7 +26,7 @@ import (
 var makerGroups = regexp.MustCompile(`(^|\.)(karpenter\.sh|karpenter\.[a-z0-9.-]+|cluster\.x-k8s\.io|machine\.openshift\.io|metal3\.io|gardener\.cloud|machine\.sapcloud\.io|tinkerbell\.org|sidero\.dev|rke-machine(-config)?\.cattle\.io|cloud\.google\.com|eks\.amazonaws\.com|compute\.cnrm\.cloud\.google\.com|container\.cnrm\.cloud\.google\.com|hypershift\.openshift\.io)$`)
 
 // makerKinds are names that others give to what makes nodes, or to a machine before it is one.
-var makerKinds = regexp.MustCompile(`^(Node(Pool|Group|Set|Claim)|Machine(Pool|Set|Deployment|Group)?|Instance(Pool|Group)?|(Worker|Agent|GPU|Gpu|Server)Pool|ComputeClass|BareMetalHost)$`)
+var makerKinds = regexp.MustCompile(`^(\w*(Node|Machine)(Pool|Group|Set|Claim|Fleet|Deployment)|(Instance|Server|Host|VM|BareMetal|GPU|Gpu)(Pool|Group|Fleet)|(Worker|Agent|Compute)(Pool|Fleet)|Machine|Instance|ComputeClass|BareMetalHost)$`)
 
 // makes says whether the object is of somebody who makes nodes. Machines and Pools of Berth have checks of their own.
 func makes(u *unstructured.Unstructured) bool {
@@ -52,6 +53,7 @@ func ReportedByMakers(c *check.Case) []Reported {
 	words := namesOf(c)
 	device, _ := podspec.Device(c.Pod)
 	var out []Reported
+	var who []*unstructured.Unstructured
 	for _, kind := range sortedKinds(c.Facts) {
 		for _, u := range c.Foreign[kind] {
 			if !makes(u) || u.GetDeletionTimestamp() != nil || !concerns(u, words, device != "") {
@@ -60,14 +62,120 @@ func ReportedByMakers(c *check.Case) []Reported {
 			if k, ok := faultOf(u); ok {
 				fault, _ := cloudFaultOf(k.Reason + ": " + k.Message)
 				out = append(out, Reported{
-					Text:     fmt.Sprintf("%s reports that %s is %s: %s", facts.RefTo(u), k.Type, k.Status, CloudText(cmp.Or(k.Message, k.Reason))),
+					Text:     fmt.Sprintf("%s reports %s: %s", facts.RefTo(u), reportedAs(k), CloudText(cmp.Or(k.Message, k.Reason))),
 					Fault:    fault,
 					Evidence: facts.Evidence{Object: facts.RefTo(u).In(), Field: k.Field, Value: cmp.Or(k.Message, k.Reason, k.Status)},
 				})
+				who = append(who, u)
+			}
+		}
+	}
+	return firstHand(c.Facts, out, who)
+}
+
+// reportedAs words where the fault stands: in a condition, or in a field that has nothing but faults.
+func reportedAs(k facts.Condition) string {
+	if strings.HasPrefix(k.Field, "status.conditions[") {
+		return fmt.Sprintf("that %s is %s", k.Type, k.Status)
+	}
+	return "in " + k.Field
+}
+
+// firstHand leaves out what only passes on a report from below: a set of machines is not ready because of a machine of it, and a machine because
+// of the cloud's own object for it. The last one down says what is wrong.
+func firstHand(f *facts.Facts, all []Reported, who []*unstructured.Unstructured) []Reported {
+	if len(all) < 2 {
+		return all
+	}
+	reports := make(map[*unstructured.Unstructured]bool, len(who))
+	for _, u := range who {
+		reports[u] = true
+	}
+	passes := make(map[*unstructured.Unstructured]bool)
+	for _, u := range who {
+		for seen, look := map[*unstructured.Unstructured]bool{u: true}, []*unstructured.Unstructured{u}; len(look) > 0; {
+			at := look[0]
+			look = look[1:]
+			for _, up := range above(f, at) {
+				if !seen[up] && len(seen) < 64 {
+					seen[up] = true
+					look = append(look, up)
+					if reports[up] {
+						passes[up] = true
+					}
+				}
+			}
+		}
+	}
+	var out []Reported
+	for i, u := range who {
+		if !passes[u] {
+			out = append(out, all[i])
+		}
+	}
+	if len(out) == 0 { // they name each other
+		return all
+	}
+	return out
+}
+
+// above are the objects of those who make nodes that this one is made for: its owners, those that its labels of their API group name, and
+// those whose spec names it by kind.
+func above(f *facts.Facts, u *unstructured.Unstructured) (out []*unstructured.Unstructured) {
+	for _, kind := range sortedKinds(f) {
+		for _, up := range f.Foreign[kind] {
+			if up == u || !makes(up) || up.GetNamespace() != "" && up.GetNamespace() != u.GetNamespace() {
+				continue
+			}
+			owns := slices.ContainsFunc(u.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == up.GetUID() && r.UID != "" })
+			if owns || labelledFor(u, up) || refersTo(up.Object["spec"], u, 0) {
+				out = append(out, up)
 			}
 		}
 	}
 	return out
+}
+
+// labelledFor says whether a label of the API group of up, on u, has the name of up.
+func labelledFor(u, up *unstructured.Unstructured) bool {
+	//archtest:any-order it says whether any label does
+	for key, value := range u.GetLabels() {
+		domain, what, ok := strings.Cut(key, "/")
+		group := up.GroupVersionKind().Group
+		if ok && value == up.GetName() && (domain == group || strings.HasSuffix(domain, "."+group)) && sharesWord(what, up.GetKind()) {
+			return true
+		}
+	}
+	return false
+}
+
+// sharesWord says whether a part of the label's name is a part of the kind: deployment-name and MachineDeployment.
+func sharesWord(what, kind string) bool {
+	return slices.ContainsFunc(strings.FieldsFunc(strings.ToLower(what), func(r rune) bool { return r < 'a' || r > 'z' }), func(w string) bool {
+		return w != "name" && strings.Contains(strings.ToLower(kind), w)
+	})
+}
+
+// refersTo says whether a reference with kind and name means the object.
+func refersTo(at any, u *unstructured.Unstructured, depth int) bool {
+	if depth > 8 {
+		return false
+	}
+	switch at := at.(type) {
+	case []any:
+		return slices.ContainsFunc(at, func(v any) bool { return refersTo(v, u, depth+1) })
+	case map[string]any:
+		if at["kind"] == u.GetKind() && at["name"] == u.GetName() {
+			return true
+		}
+		//archtest:any-order it says whether any reference does
+		for _, v := range at {
+			if refersTo(v, u, depth+1) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // faultOf is a fault of the object: of several, the first that speaks of stock or quota. Launching, registering and pools' own conditions have checks of their own.
@@ -180,6 +288,18 @@ func MakerDown(c *check.Case) (string, []facts.Evidence) {
 	} else if len(AutoscalerGroups(c.Facts)) == 0 {
 		return "", nil
 	}
+	if status := c.AutoscalerStatus(); name == "cluster-autoscaler" && len(status) > 0 {
+		if h := clusterautoscaler.ParseHealth(status[0].Data["status"]); h.Cluster == "Unhealthy" {
+			unready := 0
+			for _, n := range c.Nodes {
+				if !facts.NodeReady(n) {
+					unready++
+				}
+			}
+			return fmt.Sprintf("the cluster autoscaler makes no nodes while it finds the cluster unhealthy: %d of %d nodes are not Ready", unready, len(c.Nodes)),
+				[]facts.Evidence{{Object: facts.RefTo(status[0]).In(), Field: "data.status clusterWide.health.status", Value: h.Cluster}}
+		}
+	}
 	for _, d := range c.Deployments {
 		if strings.Contains(d.Name, name) && d.Status.AvailableReplicas == 0 && (d.Spec.Replicas == nil || *d.Spec.Replicas > 0) && c.Now.Sub(d.CreationTimestamp.Time) > autoscalerSlow {
 			return fmt.Sprintf("%s in namespace %s, which makes nodes, has no pod that is available", facts.RefTo(d), d.Namespace),
@@ -228,7 +348,7 @@ func MakerSilent(c *check.Case) (string, *AutoscalerSource) {
 // Makes is a node as the pod wishes it, made by nobody in particular.
 func Makes(c *check.Case) *AutoscalerSource { return &AutoscalerSource{Like: AutoscalerWished(c)} }
 
-// AutoscalerGaveUp says whether the autoscaler tried to make nodes for the pod and could not: nobody else adds one just so.
+// AutoscalerGaveUp says whether somebody tried to make nodes for the pod and could not: nobody else adds one just so.
 func AutoscalerGaveUp(c *check.Case) bool {
-	return AutoscalerSaid(c).Refused("in backoff after failed scale-up") > 0
+	return AutoscalerSaid(c).Refused("in backoff after failed scale-up") > 0 || slices.ContainsFunc(ReportedByMakers(c), func(r Reported) bool { return r.Supply() })
 }
