@@ -31,10 +31,11 @@ const (
 // StateOfNode says which of them holds.
 func StateOfNode(f *facts.Facts, n *corev1.Node) NodeState { return Of(f).States[n.Name] }
 
-func (s *Stack) stateOf(n *corev1.Node) NodeState {
+func (s *Stack) stateOf(f *facts.Facts, n *corev1.Node) NodeState {
+	worker := WorkerOn(f, n)
 	held := n.Spec.Unschedulable || len(ExcludingTaints(n, stateTaint)) > 0 || s.shortOfGPUs(n)
 	switch {
-	case n.DeletionTimestamp != nil || len(ExcludingTaints(n, LeavingTaint)) > 0:
+	case n.DeletionTimestamp != nil || len(ExcludingTaints(n, LeavingTaint)) > 0 || worker != nil && worker.Leaves:
 		return NodeLeaving
 	case Repartitions(n):
 		return NodeRepartitions
@@ -42,7 +43,7 @@ func (s *Stack) stateOf(n *corev1.Node) NodeState {
 		return NodeUnready
 	case held && upgrades(n):
 		return NodeUpgrades
-	case quarantined(n):
+	case quarantined(n) || worker != nil:
 		return NodeQuarantined
 	case len(ExcludingTaints(n, s.StartupTaint)) > 0:
 		return NodeStartup
@@ -87,7 +88,7 @@ func LeavingTaint(key string) bool {
 // UnreadyTaint reports whether the taint is of a node that is not Ready.
 func UnreadyTaint(key string) bool {
 	switch key {
-	case corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeNetworkUnavailable, corev1.TaintNodeOutOfService, "node.cloudprovider.kubernetes.io/shutdown":
+	case corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeNetworkUnavailable, "node.cloudprovider.kubernetes.io/shutdown":
 		return true
 	}
 	return false
@@ -135,9 +136,10 @@ func declaredStartupTaints(f *facts.Facts) (keys []string) {
 
 var quarantineWords = regexp.MustCompile(`(?i)quarantin|nvsentinel|unhealthy|(^|[^a-z])(xid|repair|broken|faulty?|degraded|suspect|maint|maintenance|health|failed|failure|sick|remediat(ion|e|ing|or)|problem|deadlock|corrupt|unschedulable|reboot|rebooting|drain|draining|upgrade|upgrading)([^a-z]|$)`)
 
-// QuarantineTaint goes by words: every health system has its own names.
+// QuarantineTaint goes by words: every health system has its own names. A node is put out of service by hand, and put back by hand: no
+// condition of it tells.
 func QuarantineTaint(key string) bool {
-	return key != corev1.TaintNodeUnschedulable && quarantineWords.MatchString(key)
+	return key == corev1.TaintNodeOutOfService || key != corev1.TaintNodeUnschedulable && quarantineWords.MatchString(key)
 }
 
 var maintenanceWords = regexp.MustCompile(`(?i)maintenance|(^|[^a-z])(maint|reboot|rebooting|drain|draining|upgrade|upgrading)([^a-z]|$)`)

@@ -115,7 +115,7 @@ func makeStack(f *facts.Facts) *Stack {
 	}
 	s.startup, s.States, s.Faults = declaredStartupTaints(f), make(map[string]NodeState, len(f.Nodes)), make(map[string]Fault)
 	for _, n := range f.Nodes {
-		s.States[n.Name] = s.stateOf(n)
+		s.States[n.Name] = s.stateOf(f, n)
 		if g := s.Nodes[n.Name]; g != nil {
 			s.Faults[n.Name] = s.faultOf(f, g)
 		}

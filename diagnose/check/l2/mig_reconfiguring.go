@@ -2,6 +2,7 @@ package l2
 
 import (
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -19,6 +20,9 @@ var migReconfiguringCheck = check.Check{
 	Not:     "The GPUs are in use.",
 	Find:    migReconfiguring,
 }
+
+// migTakes is more than the MIG manager takes to stop what uses the GPUs, to reboot the node where it has to, and to divide them.
+const migTakes = 30 * time.Minute
 
 func migReconfiguring(c *check.Case) []check.Finding {
 	if !gpustack.WantsGPU(c.Pod) {
@@ -45,6 +49,9 @@ func migReconfiguring(c *check.Case) []check.Finding {
 			}, place.GpusShown(n)...)
 		}),
 		Advice: "Wait until the MIG manager is done: the label " + gpustack.LabelMIGState + " turns to success.",
+	}
+	if c.Age() > migTakes {
+		f.Advice = "Read the log of the MIG manager's pod on the node: to divide GPUs takes minutes, and the pod has been waiting for longer. If it has stopped, it begins again when its pod is made anew, or when the label " + gpustack.LabelMIG + " changes."
 	}
 	if first.Labels[gpustack.LabelMIGState] == "failed" {
 		f.Message = fmt.Sprintf("the MIG manager could not divide the GPUs of %s as %s", place.NamesOf(nodes), first.Labels[gpustack.LabelMIG])

@@ -49,6 +49,8 @@ func migShapeMismatch(c *check.Case) []check.Finding {
 			uneven = append(uneven, n)
 		case offersAll(c, whole):
 			return nil // the shape exists: something else is in the way
+		case gpustack.Repartitions(n.Node) && offersAll(c, gpustack.ChangedNode(whole, func(n *corev1.Node) { gpustack.Partition(c.Facts, n) })):
+			return nil // and will exist
 		case gpustack.OffersMIG(whole) || len(parts) > 0 && gpustack.Offers(whole, gpustack.WholeGPU) > 0:
 			others = append(others, n)
 		}
@@ -134,6 +136,9 @@ func offerWords(n *corev1.Node) string {
 		out = append(out, fmt.Sprintf("%d nvidia.com/gpu, each a MIG instance %s (strategy single)", gpustack.Offers(n, gpustack.WholeGPU), p.Name))
 	} else if whole := gpustack.Offers(n, gpustack.WholeGPU); whole > 0 {
 		out = append(out, wording.Number(whole, "whole GPU"))
+	}
+	if len(out) == 0 {
+		return "none"
 	}
 	return strings.Join(out, ", ")
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/gpustack"
 	"github.com/berth-dev/berth/diagnose/internal/place"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var nodeBeingRemovedCheck = check.Check{
@@ -32,11 +33,14 @@ func nodeBeingRemoved(c *check.Case) []check.Finding {
 			gpustack.Wake(n)
 			place.Repaired(c, n)
 		}),
-		Message: fmt.Sprintf("%s %s being removed by %s", place.NamesOf(nodes), place.Verb(nodes, "is", "are"), remover(nodes[0].Node)),
+		Message: fmt.Sprintf("%s %s being removed by %s", place.NamesOf(nodes), place.Verb(nodes, "is", "are"), remover(c, nodes[0].Node)),
 		Evidence: place.NodesShow(nodes, func(n *corev1.Node) []facts.Evidence {
 			out := place.TaintsShown(n, gpustack.LeavingTaint)
 			if n.DeletionTimestamp != nil {
 				out = append(out, facts.Evidence{Field: "metadata.deletionTimestamp", Value: n.DeletionTimestamp.UTC().Format("2006-01-02T15:04:05Z")})
+			}
+			if w := gpustack.WorkerOn(c.Facts, n); w != nil && w.Leaves {
+				out = append(out, facts.Evidence{Object: w.Ref().In(), Field: w.Field, Value: wording.Shortened(w.Says, 200)})
 			}
 			return out
 		}),
@@ -44,7 +48,7 @@ func nodeBeingRemoved(c *check.Case) []check.Finding {
 }
 
 // remover is who takes the node away.
-func remover(n *corev1.Node) string {
+func remover(c *check.Case, n *corev1.Node) string {
 	if keys := gpustack.ExcludingTaints(n, gpustack.LeavingTaint); len(keys) > 0 {
 		switch keys[0] {
 		case "ToBeDeletedByClusterAutoscaler":
@@ -53,6 +57,9 @@ func remover(n *corev1.Node) string {
 			return "Karpenter"
 		}
 		return "the cloud"
+	}
+	if w := gpustack.WorkerOn(c.Facts, n); w != nil && w.Leaves {
+		return fmt.Sprintf("whoever deleted %s: %s", w.Ref(), wording.Shortened(wording.FirstLine(w.Says), 160))
 	}
 	if n.Labels["karpenter.sh/nodepool"] != "" {
 		return "Karpenter"

@@ -1,6 +1,7 @@
 package l2
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -32,10 +33,9 @@ func nodeNotReady(c *check.Case) []check.Finding {
 		return nil
 	}
 	mend := func(n *corev1.Node) { gpustack.ClearState(c.Facts, n); gpustack.Wake(n); place.Repaired(c, n) }
-	first := nodes[0].Node
 	f := check.Finding{
 		Fit: true, Probe: place.NodeProbe(nodes, mend),
-		Message:  fmt.Sprintf("%s %s not been Ready%s: %s", place.NamesOf(nodes), place.Verb(nodes, "has", "have"), unreadyFor(c, first), unreadyWords(first)),
+		Message:  unreadyMessage(c, nodes),
 		Evidence: place.NodesShow(nodes, unreadyShown),
 		Healthy: place.AllNodes(nodes, func(n *corev1.Node) bool {
 			return c.Now.Sub(n.CreationTimestamp.Time) < gpustack.YoungNode && !facts.Silent(n)
@@ -54,6 +54,14 @@ func nodeNotReady(c *check.Case) []check.Finding {
 	return []check.Finding{f}
 }
 
+func unreadyMessage(c *check.Case, nodes []*check.NodeFit) string {
+	first := nodes[0].Node
+	if facts.NodeReady(first) {
+		return fmt.Sprintf("%s %s Ready, and %s", place.NamesOf(nodes), place.Verb(nodes, "is", "are"), unreadyWords(first))
+	}
+	return fmt.Sprintf("%s %s not been Ready%s: %s", place.NamesOf(nodes), place.Verb(nodes, "has", "have"), unreadyFor(c, first), unreadyWords(first))
+}
+
 func unreadyFor(c *check.Case, n *corev1.Node) string {
 	if ready := facts.ConditionOf(n, corev1.NodeReady); ready != nil && ready.Status != corev1.ConditionTrue {
 		return place.Lasting(c, ready.LastTransitionTime)
@@ -66,7 +74,11 @@ func unreadyWords(n *corev1.Node) string {
 	ready := facts.ConditionOf(n, corev1.NodeReady)
 	switch {
 	case ready == nil || ready.Status == corev1.ConditionTrue:
-		return "taint " + strings.Join(gpustack.ExcludingTaints(n, gpustack.UnreadyTaint), ", ") + " keeps pods off"
+		out := "taint " + strings.Join(gpustack.ExcludingTaints(n, gpustack.UnreadyTaint), ", ") + " keeps pods off"
+		if k := facts.ConditionOf(n, corev1.NodeNetworkUnavailable); k != nil && k.Status == corev1.ConditionTrue {
+			out += ": condition NetworkUnavailable is True, " + wording.Shortened(wording.FirstLine(cmp.Or(k.Message, k.Reason)), 120)
+		}
+		return out
 	case ready.Status == corev1.ConditionUnknown:
 		return "its kubelet has stopped answering"
 	case ready.Message != "":

@@ -28,19 +28,34 @@ func nodeQuarantinedFound(c *check.Case) []check.Finding {
 	}
 	why := "because of bad health"
 	advice := ""
-	if gpustack.Maintained(nodes[0].Node) {
+	w := gpustack.WorkerOn(c.Facts, nodes[0].Node)
+	switch {
+	case w != nil:
+		why, advice = "for "+w.Ref().String(), fmt.Sprintf("Look at %s and at the controller that reports it: whoever works on the node opens it when that is done.", w.Ref())
+	case len(gpustack.ExcludingTaints(nodes[0].Node, func(key string) bool { return key == corev1.TaintNodeOutOfService })) > 0:
+		why, advice = "by hand", fmt.Sprintf("Ask who put the node out of service. Once its machine is known to be well, take the taint away (kubectl taint node %s %s-): no controller does.", nodes[0].Name, corev1.TaintNodeOutOfService)
+	case gpustack.Maintained(nodes[0].Node):
 		why, advice = "for maintenance", "Wait until the maintenance is over, or ask who does it how long it lasts; whoever closed the node opens it again."
 	}
 	return []check.Finding{{
 		Advice: advice,
 		Fit:    true, Probe: place.NodeProbe(nodes, func(n *corev1.Node) { gpustack.ClearState(c.Facts, n); gpustack.Uncordon(n); place.Repaired(c, n) }),
-		Message:  fmt.Sprintf("%s %s closed %s: %s", place.NamesOf(nodes), place.Verb(nodes, "is", "are"), why, quarantineWordsOf(nodes[0].Node)),
-		Evidence: place.NodesShow(nodes, quarantineShown),
+		Message: fmt.Sprintf("%s %s closed %s: %s", place.NamesOf(nodes), place.Verb(nodes, "is", "are"), why, quarantineWordsOf(c, nodes[0].Node)),
+		Evidence: place.NodesShow(nodes, func(n *corev1.Node) []facts.Evidence {
+			out := quarantineShown(n)
+			if w := gpustack.WorkerOn(c.Facts, n); w != nil {
+				out = append(out, facts.Evidence{Object: w.Ref().In(), Field: w.Field, Value: wording.Shortened(w.Says, 200)})
+			}
+			return out
+		}),
 	}}
 }
 
 // quarantineWordsOf is what the health system says.
-func quarantineWordsOf(n *corev1.Node) string {
+func quarantineWordsOf(c *check.Case, n *corev1.Node) string {
+	if w := gpustack.WorkerOn(c.Facts, n); w != nil {
+		return wording.Shortened(wording.FirstLine(w.Says), 200)
+	}
 	if s := gpustack.Sickness(n); s != nil {
 		return fmt.Sprintf("condition %s is %s, %s", s.Type, s.Status, s.Reason)
 	}

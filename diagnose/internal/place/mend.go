@@ -87,7 +87,13 @@ func Matters(c *check.Case, n *check.NodeFit) bool {
 	if slices.ContainsFunc(n.Removed, func(r why.Clause) bool { return r.Kind == why.ByNodeName || r.Kind == why.ByNodeSet }) {
 		return false
 	}
-	return room(c, whole) > 0
+	if room(c, whole) > 0 {
+		return true
+	}
+	if gpustack.Repartitions(n.Node) { // it will have what its GPUs are being divided into
+		return room(c, gpustack.ChangedNode(whole, func(n *corev1.Node) { gpustack.Partition(c.Facts, n) })) > 0
+	}
+	return false
 }
 
 // room is how many pods like this one the node would hold beside those that are on it.
@@ -210,7 +216,9 @@ func NodesShow(nodes []*check.NodeFit, show func(*corev1.Node) []facts.Evidence)
 	var out []facts.Evidence
 	for _, n := range nodes[:min(len(nodes), 3)] {
 		for _, e := range show(n.Node) {
-			e.Object = facts.RefTo(n.Node).In()
+			if e.Object == "" {
+				e.Object = facts.RefTo(n.Node).In()
+			}
 			out = append(out, e)
 		}
 	}
