@@ -40,7 +40,7 @@ func deviceNotAdvertised(c *check.Case) []check.Finding {
 	}
 	var out []check.Finding
 	for _, device := range facts.ExtendedOf(c.Pod) {
-		if !place.Gap(c, device) {
+		if d, _, _ := brokenPlugin(c, device); d != nil || !place.Gap(c, device) {
 			continue
 		}
 		found := check.Finding{
@@ -56,6 +56,9 @@ func deviceNotAdvertised(c *check.Case) []check.Finding {
 		out = append(out, found)
 	}
 	for _, r := range podspec.Names(podspec.TotalRequests(c.Pod)) {
+		if d, _, _ := brokenPlugin(c, string(r)); d != nil {
+			continue
+		}
 		if name := string(r); place.Nowhere(c, name) && !place.Gap(c, name) {
 			out = append(out, nowhere(c, f, name))
 		}
@@ -68,6 +71,17 @@ func nowhere(c *check.Case, f *check.Fit, name string) check.Finding {
 	found := check.Finding{
 		Fit: true, Probe: grantProbe(c, f), Evidence: gapShown(c, name),
 		Message: fmt.Sprintf("the pod asks for %s %s, and %s", why.Quantity(name, podspec.Requested(c.Pod, name)), name, advertisesNone(len(c.Nodes))),
+	}
+	if has := nodesOf(c.Nodes, func(n *corev1.Node) bool { q := n.Status.Capacity[corev1.ResourceName(name)]; return !q.IsZero() }); len(has) > 0 {
+		slices.SortFunc(has, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+		q := has[0].Status.Capacity[corev1.ResourceName(name)]
+		found.Message = fmt.Sprintf("the pod asks for %s %s, and no node offers any: node %s has %s, and none of them can be used", why.Quantity(name, podspec.Requested(c.Pod, name)), name, has[0].Name, q.String())
+		found.Evidence = []facts.Evidence{
+			{Object: facts.RefTo(has[0]).In(), Field: fmt.Sprintf("status.capacity[%q]", name), Value: q.String()},
+			{Object: facts.RefTo(has[0]).In(), Field: fmt.Sprintf("status.allocatable[%q]", name), Value: "0"},
+		}
+		found.Advice = fmt.Sprintf("Look at the device plugin of %s on node %s: it has stopped, or reports that none of its devices is well.", name, has[0].Name)
+		return found
 	}
 	if near, e, ok := place.Renamed(c, name); ok {
 		found.Owner, found.Edits = check.User, []edit.Edit{e}
@@ -87,24 +101,6 @@ func advertisesNone(nodes int) string {
 		return "the only node advertises none"
 	}
 	return fmt.Sprintf("none of the %d nodes advertises any", nodes)
-}
-
-// grantProbe has every node advertise what the pod asks for: it stands for hardware and software that nobody can advise.
-func grantProbe(c *check.Case, f *check.Fit) *edit.Edit {
-	e := &edit.Edit{Side: edit.Cluster, Text: "have nodes advertise what is asked for"}
-	for i := range f.Nodes {
-		e.Set = append(e.Set, gpustack.ChangedNode(gpustack.Repaired(c.Facts, f.Nodes[i].Node), func(n *corev1.Node) { place.Wish(c, n); grantAll(c, n) }))
-	}
-	return e
-}
-
-// grantAll has the node offer the devices that the pod asks for, of any vendor.
-func grantAll(c *check.Case, n *corev1.Node) {
-	for name, q := range podspec.Requests(c.Pod) {
-		if have := n.Status.Allocatable[name]; (podspec.Extended(name) || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)) && have.Cmp(q) < 0 {
-			n.Status.Allocatable, n.Status.Capacity = gpustack.WithQuantity(n.Status.Allocatable, name, q), gpustack.WithQuantity(n.Status.Capacity, name, q)
-		}
-	}
 }
 
 // notYet says which nodes may still come to advertise the device, in words after a sentence; "" for none that is known.
@@ -138,19 +134,6 @@ func notYet(c *check.Case, device string) string {
 
 func nodesOf(nodes []*corev1.Node, is func(*corev1.Node) bool) []*corev1.Node {
 	return slices.DeleteFunc(slices.Clone(nodes), func(n *corev1.Node) bool { return !is(n) })
-}
-
-// gapShown is evidence from the first few nodes.
-func gapShown(c *check.Case, device string) []facts.Evidence {
-	nodes := slices.Clone(c.Nodes)
-	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
-	var out []facts.Evidence
-	for _, n := range nodes[:min(len(nodes), 3)] {
-		e := place.QuantityShown(n.Status.Capacity, "status.capacity", corev1.ResourceName(device))
-		e.Object = facts.RefTo(n).In()
-		out = append(out, e)
-	}
-	return out
 }
 
 // notAdvertisedAsSaid goes by the scheduler's words where nodes cannot be seen: a node that would not have one device even

@@ -22,7 +22,7 @@ var devicePluginMissingCheck = check.Check{
 func devicePluginMissing(c *check.Case) []check.Finding {
 	nodes := place.Faulty(c, gpustack.FaultPlugin)
 	if len(nodes) == 0 {
-		return nil
+		return otherPluginMissing(c)
 	}
 	g := gpustack.NodeNamed(c.Facts, nodes[0].Name)
 	stuck := func(g *gpustack.Node) *corev1.Pod { return g.Unready(gpustack.RolePlugin) }
@@ -44,5 +44,5 @@ func devicePluginMissing(c *check.Case) []check.Finding {
 	if e, ok := restart(c, gpustack.RolePlugin, nodes, stuck); ok && !f.Healthy {
 		f.Edits = append(f.Edits, e)
 	}
-	return []check.Finding{f}
+	return append([]check.Finding{f}, otherPluginMissing(c)...)
 }

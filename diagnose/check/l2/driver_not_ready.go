@@ -32,6 +32,9 @@ func driverNotReady(c *check.Case) []check.Finding {
 		Evidence: append(place.NodesShow(nodes, place.GpusShown), lackShown(c, role, pod, g)...),
 	}
 	f.Advice = crashAdvice(pod)
+	if _, e := driverObject(c, role); e.Object != "" && pod == nil {
+		f.Advice = fmt.Sprintf("Mend what %s reports in %s: until then the GPU Operator deploys no driver there.", e.Object, e.Field)
+	}
 	young := func(g *gpustack.Node) bool {
 		_, p := lackingDriver(g)
 		return p != nil && stackStarting(c, p, driverTakes)

@@ -39,7 +39,7 @@ func stackStarting(c *check.Case, p *corev1.Pod, takes time.Duration) bool {
 func lackWords(c *check.Case, r gpustack.Role, p *corev1.Pod, g *gpustack.Node) string {
 	if p != nil {
 		if word := gpustack.Trouble(p); word != "not ready" {
-			return fmt.Sprintf("its pod %s is %s%s", p.Name, word, lastWords(c, p))
+			return fmt.Sprintf("its pod %s is %s%s%s", p.Name, word, initWords(c, p), lastWords(c, p))
 		}
 		return fmt.Sprintf("its pod %s has not been ready for %s", p.Name, wording.Minutes(c.Now.Sub(p.CreationTimestamp.Time)))
 	}
@@ -48,6 +48,9 @@ func lackWords(c *check.Case, r gpustack.Role, p *corev1.Pod, g *gpustack.Node) 
 	case a.Set == nil && !c.Sees("daemonsets.apps", ""):
 		return "no pod of it runs there"
 	case a.Set == nil:
+		if said, _ := driverObject(c, r); said != "" {
+			return "there is no DaemonSet of it, and " + said
+		}
 		return "there is no DaemonSet of it"
 	case a.Key != "" && g.Labels[a.Key] == "":
 		return fmt.Sprintf("DaemonSet %s runs where %s=%s, a label that the node does not have", a.Set.Name, a.Key, a.Value)
@@ -59,6 +62,21 @@ func lackWords(c *check.Case, r gpustack.Role, p *corev1.Pod, g *gpustack.Node) 
 		return fmt.Sprintf("the node affinity of DaemonSet %s does not match the node", a.Set.Name)
 	}
 	return fmt.Sprintf("DaemonSet %s has made no pod there", a.Set.Name)
+}
+
+// initWords says which init container the pod waits for; "" for none. Those of the GPU software wait for one another.
+func initWords(c *check.Case, p *corev1.Pod) string {
+	for i, s := range p.Status.InitContainerStatuses {
+		if s.State.Running == nil || s.Ready || i < len(p.Spec.InitContainers) && p.Spec.InitContainers[i].RestartPolicy != nil {
+			continue
+		}
+		out := fmt.Sprintf(", in init container %s for %s", s.Name, wording.Minutes(c.Now.Sub(s.State.Running.StartedAt.Time)))
+		if line := wording.LastLine(c.Logs[p.Namespace+"/"+p.Name+"/"+s.Name]); line != "" {
+			out += ": " + wording.Shortened(line, 200)
+		}
+		return out
+	}
+	return ""
 }
 
 // lastWords says how the pod's container ended last, and the last line of its log; "" where neither is known.
@@ -103,6 +121,26 @@ func crashAdvice(p *corev1.Pod) string {
 // inVain is how many restarts by the kubelet show that another one does not help.
 const inVain = 1
 
+// driverObject is what an NVIDIADriver reports, which is where the GPU Operator is told of drivers by node; "" where none is unwell.
+func driverObject(c *check.Case, r gpustack.Role) (string, facts.Evidence) {
+	if r != gpustack.RoleDriver {
+		return "", facts.Evidence{}
+	}
+	for _, u := range c.Foreign["NVIDIADriver.nvidia.com"] {
+		var worst *facts.Condition
+		for _, k := range facts.ConditionsOf(u) {
+			if k.Bad() && (worst == nil || worst.Message == "" && k.Message != "") {
+				worst = &k
+			}
+		}
+		if worst != nil {
+			said := cmp.Or(worst.Message, worst.Reason)
+			return fmt.Sprintf("%s reports: %s", facts.RefTo(u), wording.Shortened(said, 200)), facts.Evidence{Object: facts.RefTo(u).In(), Field: worst.Field, Value: said}
+		}
+	}
+	return "", facts.Evidence{}
+}
+
 // lackShown is where that can be read.
 func lackShown(c *check.Case, r gpustack.Role, p *corev1.Pod, g *gpustack.Node) (out []facts.Evidence) {
 	node := facts.RefTo(g.Node).In()
@@ -122,6 +160,9 @@ func lackShown(c *check.Case, r gpustack.Role, p *corev1.Pod, g *gpustack.Node) 
 		for _, event := range c.EventsOf(a.Set, "FailedCreate")[:min(1, len(c.EventsOf(a.Set, "FailedCreate")))] {
 			out = append(out, life.Shown(event))
 		}
+	}
+	if _, e := driverObject(c, r); e.Object != "" && p == nil {
+		out = append(out, e)
 	}
 	if reason, message, e := gpustack.OperatorSays(c.Facts); reason != "" {
 		e.Value = strings.TrimSpace(reason + " " + wording.Shortened(wording.FirstLine(message), 160))

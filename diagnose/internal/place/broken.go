@@ -72,7 +72,11 @@ func Nowhere(c *check.Case, name string) bool {
 		return false
 	}
 	return !slices.ContainsFunc(c.Nodes, func(n *corev1.Node) bool {
-		has, will := n.Status.Capacity[corev1.ResourceName(name)], n.Status.Allocatable[corev1.ResourceName(name)]
+		will := n.Status.Allocatable[corev1.ResourceName(name)]
+		if name != string(gpustack.WholeGPU) && podspec.Extended(corev1.ResourceName(name)) {
+			return !will.IsZero() // what a node has and does not offer is a plugin's matter, and not the pod's size
+		}
+		has := n.Status.Capacity[corev1.ResourceName(name)]
 		return !has.IsZero() || !will.IsZero() || CouldHave(n, name) > 0
 	})
 }
