@@ -63,6 +63,7 @@ func capacityQueuedAt(c *check.Case, u *unstructured.Unstructured, message, said
 	}
 	if over := provisioningOver(u); over != "" {
 		state, what = "over ("+over+")", dialect.ConditionOf(u, over)
+		found.Advice = "Ask for machines again with a new ProvisioningRequest: this one is over and gets no more."
 	}
 	found.Message += fmt.Sprintf(": ProvisioningRequest %s of class %s is %s", u.GetName(), class, state)
 	if what != nil && what.Message != "" {
@@ -76,7 +77,7 @@ func capacityQueuedAt(c *check.Case, u *unstructured.Unstructured, message, said
 
 // provisioningOver is the condition by which what was provisioned is not there any more; "" for none.
 func provisioningOver(u *unstructured.Unstructured) string {
-	for _, kind := range []string{"BookingExpired", "CapacityRevoked"} {
+	for _, kind := range []string{"CapacityRevoked", "BookingExpired"} {
 		if dialect.IsTrue(u, kind) {
 			return kind
 		}
