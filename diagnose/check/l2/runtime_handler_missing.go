@@ -3,6 +3,7 @@ package l2
 import (
 	"fmt"
 	"regexp"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
@@ -39,7 +40,34 @@ func runtimeHandlerMissing(c *check.Case) []check.Finding {
 		}
 		return []check.Finding{f}
 	}
-	return nil
+	return handlerUnserved(c)
+}
+
+// handlerUnserved goes by the state of the node where no event tells: the pod asks for a runtime that the container toolkit sets up, has no
+// sandbox, and the toolkit is not ready there.
+func handlerUnserved(c *check.Case) []check.Finding {
+	name := ptr.Deref(c.Pod.Spec.RuntimeClassName, "")
+	if name == "" || !life.AwaitsContainers(c) || life.HasSandbox(c.Pod) || c.Now.Sub(life.Since(c.Pod)) < pluginTakes {
+		return nil
+	}
+	handler := name
+	for _, r := range c.RuntimeClasses {
+		if r.Name == name {
+			handler = r.Handler
+		}
+	}
+	if !strings.HasPrefix(handler, "nvidia") {
+		return nil
+	}
+	f := check.Finding{Message: fmt.Sprintf("node %s has made no sandbox for pod %s with handler %q, which RuntimeClass %s of the pod asks for", c.Pod.Spec.NodeName, c.Pod.Name, handler, name)}
+	edit, ok := bringToolkit(c, &f)
+	if len(f.Evidence) == 0 {
+		return nil // the toolkit is well
+	}
+	if ok {
+		f.Edits = append(f.Edits, edit)
+	}
+	return []check.Finding{f}
 }
 
 var handlerForms = []*regexp.Regexp{

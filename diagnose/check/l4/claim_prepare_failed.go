@@ -1,11 +1,18 @@
 package l4
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
 	"github.com/berth-dev/berth/diagnose/internal/life"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
@@ -22,7 +29,7 @@ var claimPrepareFailedCheck = check.Check{
 func claimPrepareFailed(c *check.Case) []check.Finding {
 	all := life.Troubles(c, "FailedPrepareDynamicResources")
 	if len(all) == 0 {
-		return nil
+		return standingClaims(c)
 	}
 	e := all[0]
 	f := check.Finding{
@@ -34,4 +41,62 @@ func claimPrepareFailed(c *check.Case) []check.Finding {
 		f.Advice = fmt.Sprintf("Have the DRA driver's pod on node %s repaired: the kubelet does not know the driver.", c.Pod.Spec.NodeName)
 	}
 	return []check.Finding{f}
+}
+
+// standingClaims are what objects say of devices that the pod has been given and waits for, once the events about it are gone: a condition of
+// the device in its claim, or a pod of the device's driver on the node that is not well.
+func standingClaims(c *check.Case) []check.Finding {
+	if !life.AwaitsContainers(c) || len(drivenVolumes(c)) > 0 || c.Now.Sub(life.Since(c.Pod)) < attachTakes {
+		return nil
+	}
+	for _, s := range c.Pod.Status.ResourceClaimStatuses {
+		for _, claim := range c.ResourceClaims {
+			if s.ResourceClaimName == nil || claim.Name != *s.ResourceClaimName || claim.Namespace != c.Pod.Namespace || claim.Status.Allocation == nil {
+				continue
+			}
+			message := fmt.Sprintf("node %s has not prepared the devices of claim %s for pod %s", c.Pod.Spec.NodeName, claim.Name, c.Pod.Name)
+			for _, k := range facts.ConditionsOf(claim) {
+				if k.Bad() {
+					return []check.Finding{{Message: message + ": " + cmp.Or(k.Message, k.Reason, k.Type+" is "+k.Status), Evidence: []facts.Evidence{{Object: facts.RefTo(claim).In(), Field: "status.devices.conditions[" + k.Type + "]", Value: cmp.Or(k.Message, k.Reason, k.Status)}}}}
+				}
+			}
+			for _, r := range claim.Status.Allocation.Devices.Results {
+				if p := driverPod(c, r.Driver); p != nil {
+					return []check.Finding{{
+						Message:  fmt.Sprintf("%s: pod %s of its driver is %s there", message, p.Name, gpustack.Trouble(p)),
+						Evidence: []facts.Evidence{{Object: facts.RefTo(claim).In(), Field: "status.allocation.devices.results", Value: r.Driver}, {Object: facts.RefTo(p).In(), Field: "status", Value: gpustack.Trouble(p)}},
+					}}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// driverPod is a pod on the pod's node that a DaemonSet made, that is not ready, and that has the name of the driver in its labels, its
+// node selector or its own name: compute-domain.nvidia.com and resource.nvidia.com/computeDomain.
+func driverPod(c *check.Case, driver string) *corev1.Pod {
+	name, _, _ := strings.Cut(driver, ".")
+	_, domain, _ := strings.Cut(driver, ".")
+	plain := func(s string) string {
+		return strings.ToLower(strings.NewReplacer("-", "", "_", "", ".", "", "/", "").Replace(s))
+	}
+	if len(plain(name)) < 3 {
+		return nil
+	}
+	for _, p := range c.PodsOn(c.Pod.Spec.NodeName) {
+		if d, ok := c.Controller(p).(*appsv1.DaemonSet); !ok || d == nil || readyNow(p) || p.DeletionTimestamp != nil {
+			continue
+		}
+		said := append([]string{p.Namespace + p.Name}, slices.Sorted(maps.Keys(p.Labels))...)
+		for i := range p.Spec.Containers {
+			said = append(said, p.Spec.Containers[i].Name, p.Spec.Containers[i].Image)
+		}
+		if slices.ContainsFunc(said, func(s string) bool {
+			return strings.Contains(plain(s), plain(name)) && (len(plain(name)) > 4 || strings.Contains(s, domain))
+		}) {
+			return p
+		}
+	}
+	return nil
 }

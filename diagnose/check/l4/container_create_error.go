@@ -39,7 +39,10 @@ func containerCreateError(c *check.Case) []check.Finding {
 // noSandbox is about what comes before all containers: the pod's network and its place on the node.
 func noSandbox(c *check.Case) []check.Finding {
 	all := life.Troubles(c, "FailedCreatePodSandBox", "NetworkNotReady", "FailedCreatePodContainer")
-	if len(all) == 0 || wording.Mentions(all[0].Message, "no runtime for", "runtime handler", "nvidia-container-runtime") {
+	if len(all) == 0 {
+		return standingSandbox(c)
+	}
+	if wording.Mentions(all[0].Message, "no runtime for", "runtime handler", "nvidia-container-runtime") {
 		return nil // the latter is runtime-handler-missing
 	}
 	e := all[0]

@@ -28,7 +28,7 @@ var volumeMountFailedCheck = check.Check{
 func volumeMountFailed(c *check.Case) []check.Finding {
 	all := life.Troubles(c, "FailedAttachVolume", "FailedMount", "FailedMapVolume")
 	if len(all) == 0 {
-		return nil
+		return standingVolumes(c)
 	}
 	e := all[0]
 	if _, ok := parseMissing(c.Pod, e.Message); ok {
@@ -46,6 +46,12 @@ func volumeMountFailed(c *check.Case) []check.Finding {
 			Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: field, Value: object}, life.Shown(e)},
 			Advice:   fmt.Sprintf("Create %s in namespace %s, or correct the name in the volume.", object, c.Pod.Namespace),
 		}}
+	}
+	for _, v := range drivenVolumes(c) {
+		if f, ok := driverAbsent(c, v); ok {
+			f.Evidence = append(f.Evidence, life.Shown(e))
+			return []check.Finding{f}
+		}
 	}
 	f := check.Finding{
 		Message:  fmt.Sprintf("node %s cannot mount a volume of pod %s: %s", c.Pod.Spec.NodeName, c.Pod.Name, wording.Shortened(e.Message, 200)),
@@ -117,29 +123,6 @@ func attachedElsewhere(c *check.Case, e *corev1.Event) (check.Finding, bool) {
 		f.Edits = []edit.Edit{recreated(c, d, holder)}
 	}
 	return f, true
-}
-
-// volumeHolder is another pod with a claim of this one, on another node.
-func volumeHolder(c *check.Case) (*corev1.Pod, string) {
-	for _, mine := range volumeClaims(c.Pod) {
-		for _, p := range c.Pods {
-			if p.Namespace == c.Pod.Namespace && p.Name != c.Pod.Name && p.Spec.NodeName != "" && p.Spec.NodeName != c.Pod.Spec.NodeName && !facts.Ended(p) && slices.Contains(volumeClaims(p), mine) {
-				return p, mine
-			}
-		}
-	}
-	return nil, ""
-}
-
-// volumeClaims are the volume claims that the pod names.
-func volumeClaims(p *corev1.Pod) []string {
-	var out []string
-	for _, v := range p.Spec.Volumes {
-		if v.PersistentVolumeClaim != nil {
-			out = append(out, v.PersistentVolumeClaim.ClaimName)
-		}
-	}
-	return out
 }
 
 // madeBy says whether the pod is of the Deployment, through any of its ReplicaSets.

@@ -140,8 +140,8 @@ func Remade(p *corev1.Pod) bool {
 	})
 }
 
-// since is when the pod got its node; the zero time where it has none.
-func since(p *corev1.Pod) time.Time {
+// Since is when the pod got its node; the zero time where it has none.
+func Since(p *corev1.Pod) time.Time {
 	for _, k := range p.Status.Conditions {
 		if k.Type == corev1.PodScheduled && k.Status == corev1.ConditionTrue {
 			return k.LastTransitionTime.Time

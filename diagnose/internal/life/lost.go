@@ -24,7 +24,7 @@ func Lost(c *check.Case) (what string, e facts.Evidence) {
 		return "", facts.Evidence{}
 	}
 	n := c.NodeNamed(name)
-	if n == nil && since(c.Pod).IsZero() {
+	if n == nil && Since(c.Pod).IsZero() {
 		return "", facts.Evidence{}
 	}
 	if n == nil {

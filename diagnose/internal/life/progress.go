@@ -124,7 +124,7 @@ func ComingUp(c *check.Case) string {
 			return fmt.Sprintf("its %s runs since %s", k.Noun(), wording.Minutes(c.Now.Sub(run.StartedAt.Time)))
 		}
 	}
-	if at := since(c.Pod); at.IsZero() && c.Age() < startsIn || c.Now.Sub(at) < startsIn {
+	if at := Since(c.Pod); at.IsZero() && c.Age() < startsIn || c.Now.Sub(at) < startsIn {
 		return "it is starting on node " + c.Pod.Spec.NodeName
 	}
 	return ""

@@ -298,6 +298,9 @@ func selfOf(c *check.Case) *self {
 		if r.ResourceClaimName != nil {
 			s.called[*r.ResourceClaimName] = "ResourceClaim"
 		}
+		if r.ResourceClaimTemplateName != nil {
+			s.called[*r.ResourceClaimTemplateName] = "ResourceClaimTemplate"
+		}
 	}
 	if g := c.Pod.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
 		s.called[*g.PodGroupName] = "PodGroup"
