@@ -70,6 +70,9 @@ func ownRule(c *check.Case, b *check.Exclusion) check.Finding {
 		}
 	}
 	found.Edits = append(found.Edits, nodeMore(c, held, term.TopologyKey))
+	if r := rolloutBy(c, func(p *corev1.Pod) bool { return slices.Contains(b.Pods, p) }); r != nil && len(r.old) == len(b.Pods) {
+		r.told(c, &found, "all places")
+	}
 	found.Probe = withoutRules(c, b, relax)
 	return found
 }

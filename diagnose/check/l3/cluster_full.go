@@ -74,7 +74,7 @@ func clusterFull(c *check.Case) []check.Finding {
 		out.Edits = append(out.Edits, place.AddsNodes(c, nodes[0].Node, nodesFor(c, lacking, nodes[0])))
 	}
 	if r != nil {
-		r.told(c, &out)
+		r.told(c, &out, "room")
 	}
 	if place.ByDaemonSet(c.Pod) {
 		out.Advice = "Give its pods a priority class with which they may evict others, or have other pods of the node ask for less: such a pod has one node alone."

@@ -197,6 +197,11 @@ func portTaken(c *check.Case, f *check.Fit) *check.Finding {
 			if !c.Pod.Spec.HostNetwork {
 				found.Edits = append(found.Edits, none)
 			}
+			own := func(p *corev1.Pod) bool { return slices.Contains(nodes, p.Spec.NodeName) && asksPort(p, at.port) }
+			if r := rolloutBy(c, own); r != nil && len(r.old) >= len(nodes) {
+				r.told(c, found, "the port")
+				return found
+			}
 			if crowded(c) {
 				found.Advice = "Run no more of these pods than there are nodes for them: a node has each port once. Or do without the host port."
 			} else {
@@ -206,6 +211,12 @@ func portTaken(c *check.Case, f *check.Fit) *check.Finding {
 		}
 	}
 	return nil
+}
+
+func asksPort(p *corev1.Pod, port int32) bool {
+	return slices.ContainsFunc(p.Spec.Containers, func(k corev1.Container) bool {
+		return slices.ContainsFunc(k.Ports, func(at corev1.ContainerPort) bool { return at.HostPort == port })
+	})
 }
 
 // hostPort is a port of the node that a container asks for.

@@ -21,12 +21,20 @@ import (
 // there is, neither happens.
 type rollout struct {
 	of  *appsv1.Deployment
-	old []*corev1.Pod // ready, of earlier templates, on nodes that the new ones could have
+	old []*corev1.Pod // ready, of earlier templates, that hold what the new ones need
 }
 
-// rolloutOf is the rollout that the pod of the case is new in, where no old pod may go before the new one is ready; nil: none, or
-// nobody's room would be enough for it.
+// rolloutOf is the rollout that the pod of the case is new in, where old pods have room on the nodes; nil: none, or nobody's room would
+// be enough for it.
 func rolloutOf(c *check.Case, nodes []*check.NodeFit) *rollout {
+	return rolloutBy(c, func(p *corev1.Pod) bool {
+		return slices.ContainsFunc(nodes, func(n *check.NodeFit) bool { return n.Name == p.Spec.NodeName })
+	})
+}
+
+// rolloutBy is the rollout that the pod of the case is new in, where old pods hold what it needs, and none of them may go before the new one
+// is ready; nil: none.
+func rolloutBy(c *check.Case, holds func(*corev1.Pod) bool) *rollout {
 	rs, ok := c.Owner().(*appsv1.ReplicaSet)
 	if !ok {
 		return nil
@@ -46,7 +54,7 @@ func rolloutOf(c *check.Case, nodes []*check.NodeFit) *rollout {
 		}
 		for _, o := range c.Children(earlier) {
 			p, ok := o.(*corev1.Pod)
-			if ok && p.DeletionTimestamp == nil && !facts.Ended(p) && slices.ContainsFunc(nodes, func(n *check.NodeFit) bool { return n.Name == p.Spec.NodeName }) {
+			if ok && p.DeletionTimestamp == nil && !facts.Ended(p) && p.Spec.NodeName != "" && holds(p) {
 				r.old = append(r.old, p)
 			}
 		}
@@ -86,11 +94,11 @@ func (r *rollout) lacks(c *check.Case) int {
 	return max(0, int(ptr.Deref(r.of.Spec.Replicas, 1))-placed)
 }
 
-// told adds to the finding that the work waits for its own pods, and offers to let one go first.
-func (r *rollout) told(c *check.Case, f *check.Finding) {
+// told adds to the finding that the work waits for its own pods, which hold what it needs, and offers to let one go first.
+func (r *rollout) told(c *check.Case, f *check.Finding, what string) {
 	ref := facts.RefTo(r.of)
 	f.Owner = check.User
-	f.Message += fmt.Sprintf("; %s of an earlier revision of %s %s room, and none of them goes before a new one is ready: its strategy allows none to be unavailable", wording.Pods(len(r.old)), ref, wording.InNumber(len(r.old), "holds", "hold"))
+	f.Message += fmt.Sprintf("; %s of an earlier revision of %s %s %s, and none of them goes before a new one is ready: its strategy allows none to be unavailable", wording.Pods(len(r.old)), ref, wording.InNumber(len(r.old), "holds", "hold"), what)
 	f.Evidence = append(f.Evidence, facts.Evidence{Object: ref.In(), Field: "spec.strategy.rollingUpdate.maxUnavailable", Value: fmt.Sprintf("none of %d", ptr.Deref(r.of.Spec.Replicas, 1))})
 	asked := podspec.Requests(c.Pod)
 	f.Stays = func(s *corev1.PodSpec) bool {

@@ -76,6 +76,10 @@ func inUse(c *check.Case, v *place.PodVolume, user *corev1.Pod) check.Finding {
 		Message:  fmt.Sprintf("claim %s is for one pod at a time, and pod %s on node %s uses it", v.Name, user.Name, user.Spec.NodeName),
 		Evidence: []facts.Evidence{{Object: facts.RefTo(v.Claim).In(), Field: "spec.accessModes", Value: "ReadWriteOncePod"}, {Object: facts.RefTo(user).In(), Field: "spec.volumes", Value: v.Name}},
 	}
+	if r := rolloutBy(c, func(p *corev1.Pod) bool { return p == user }); r != nil {
+		r.told(c, &found, "it")
+		return found
+	}
 	if place.OfTarget(c, user) {
 		if e, ok := place.FewerPods(c); ok {
 			found.Edits = append(found.Edits, e)
