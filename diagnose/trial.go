@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -415,6 +416,13 @@ func (t *trial) command(at facts.Object, ops []edit.Op) string {
 		}
 	}
 	line := edit.PatchCommand(at, ops)
+	if _, ok := at.(*batchv1.CronJob); ok { // its next Job is made from the template, and one that waits stays as it is
+		for _, m := range t.d.facts.PodOwners(at) {
+			if j, ok := m.(*batchv1.Job); ok && facts.JobEnded(j) == "" && slices.Contains(t.d.facts.PodOwners(t.top), m) {
+				line += "\n" + edit.PatchCommand(j, ops)
+			}
+		}
+	}
 	if _, ok := at.(*appsv1.StatefulSet); ok {
 		for _, p := range t.d.facts.PodsMadeBy(at) {
 			if facts.StateOf(p) == facts.Pending { // a StatefulSet waits for it rather than make it anew
