@@ -13,6 +13,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/diagnose/internal/podspec"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/internal/spelling"
 	"github.com/berth-dev/berth/kube/dialect"
@@ -95,11 +96,16 @@ func VolcanoLimit(c *check.Case, never bool) []check.Finding {
 		most, _ := podspec.AmountAt(resource, queue.Object, "spec", "capability", resource)
 		used, _ := podspec.AmountAt(resource, queue.Object, "status", "allocated", resource)
 		need := volcanoNeed(c, group, resource)
+		promised, to := volcanoPromised(c, name, group, resource)
+		used += promised
 		if need == 0 || used+need <= most || (need > most) != never {
 			continue
 		}
 		raised := why.Quantity(resource, used+need)
 		message := fmt.Sprintf("Volcano queue %s may hold %s %s, holds %s, and the work asks for %s more", name, why.Quantity(resource, most), resource, why.Quantity(resource, used), why.Quantity(resource, need))
+		if promised > 0 {
+			message += fmt.Sprintf("; %s of what it holds is kept for PodGroup %s, which was let in and does not run yet", why.Quantity(resource, promised), wording.AtMost(3, to))
+		}
 		if never {
 			message = fmt.Sprintf("the work asks for %s %s, and Volcano queue %s may never hold more than %s", why.Quantity(resource, need), resource, name, why.Quantity(resource, most))
 		}
@@ -114,6 +120,24 @@ func VolcanoLimit(c *check.Case, never bool) []check.Finding {
 		}}
 	}
 	return nil
+}
+
+// volcanoPromised is what groups that the queue has let in, and that do not run yet, ask for at least: as long as the group is not let in
+// itself, that counts as used (the enqueue action and the plugins capacity and proportion of Volcano).
+func volcanoPromised(c *check.Case, queue string, group *unstructured.Unstructured, resource string) (sum int64, to []string) {
+	if phase := dialect.Text(group.Object, "status", "phase"); phase != "Pending" && phase != "" {
+		return 0, nil
+	}
+	for _, g := range c.Foreign[volcano.PodGroups] {
+		if g == group || g.GetUID() == group.GetUID() || cmp.Or(dialect.Text(g.Object, "spec", "queue"), "default") != queue || dialect.Text(g.Object, "status", "phase") != "Inqueue" {
+			continue
+		}
+		if v, ok := podspec.AmountAt(resource, g.Object, "spec", "minResources", resource); ok && v > 0 {
+			sum, to = sum+v, append(to, g.GetNamespace()+"/"+g.GetName())
+		}
+	}
+	slices.Sort(to)
+	return sum, to
 }
 
 // volcanoNeed is what the group needs to start.
