@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
@@ -86,6 +88,9 @@ func gangUnplaceable(c *check.Case) []check.Finding {
 // asked about the pods, knows nothing of them.
 func foreignGangUnplaceable(c *check.Case) []check.Finding {
 	group, need, members := queue.ForeignGroup(c)
+	if f := wantsTooMuch(c, group, need, members); f != nil {
+		return []check.Finding{*f}
+	}
 	fit := c.Fit
 	if group == nil || c.State != facts.Pending || fit == nil || !fit.Placed() || int64(len(members)) < need {
 		return nil
@@ -134,6 +139,44 @@ func foreignGangUnplaceable(c *check.Case) []check.Finding {
 		f.Edits = append(f.Edits, place.AddsNodes(c, nodes[0].Node, (lacking+int(nodes[0].Empty)-1)/int(nodes[0].Empty)))
 	}
 	return []check.Finding{f}
+}
+
+// wantsTooMuch is about a group that says that it needs more of a resource than all nodes have, and whose members need less: its scheduler
+// goes by what it says, and looks for no place.
+func wantsTooMuch(c *check.Case, group *unstructured.Unstructured, need int64, members []*corev1.Pod) *check.Finding {
+	if group == nil || c.Fit == nil || c.State != facts.Pending || int64(len(members)) < need || need < 1 {
+		return nil
+	}
+	all := make(corev1.ResourceList)
+	for _, n := range c.Nodes {
+		podspec.Add(all, n.Status.Allocatable)
+	}
+	asks := make(corev1.ResourceList)
+	for _, p := range members[:need] {
+		podspec.Add(asks, podspec.TotalRequests(p))
+	}
+	says, _, _ := unstructured.NestedMap(group.Object, "spec", "minResources")
+	for _, name := range slices.Sorted(maps.Keys(says)) {
+		said, ok := podspec.AmountAt(name, group.Object, "spec", "minResources", name)
+		has, ask := podspec.Amount(name, all[corev1.ResourceName(name)]), podspec.Amount(name, asks[corev1.ResourceName(name)])
+		if !ok || said <= has || ask > has {
+			continue
+		}
+		r, to := facts.RefTo(group), why.Quantity(name, ask)
+		f := &check.Finding{
+			Owner: check.User, Stage: check.Admit,
+			Message:  fmt.Sprintf("%s says that it needs %s %s, and all nodes together have %s; %s of it, which start together, ask for %s", r, why.Quantity(name, said), name, why.Quantity(name, has), wording.Pods(int(need)), to),
+			Evidence: []facts.Evidence{{Object: r.In(), Field: fmt.Sprintf("spec.minResources[%q]", name), Value: why.Quantity(name, said)}},
+			Advice:   "Have the group say what its members ask for.",
+		}
+		f.Edits = []edit.Edit{{
+			Side: edit.Workload, Cost: edit.CostWord, Text: fmt.Sprintf("lower minResources of %s from %s to %s %s, as its members ask for", r, why.Quantity(name, said), to, name),
+			Set:     []facts.Object{edit.WithValues(group, map[string]any{edit.Pointer("spec", "minResources", name): to})},
+			Command: edit.PatchLine(group, "merge", map[string]any{"spec": map[string]any{"minResources": map[string]any{name: to}}}),
+		}}
+		return f
+	}
+	return nil
 }
 
 // foreignRoom is how many of the members have a place or find one at once, -1 where that is not known, how many have none yet, and whether
