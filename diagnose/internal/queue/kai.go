@@ -159,6 +159,9 @@ func KaiMissing(c *check.Case) []check.Finding {
 	if f, ok := belowNothing(c, kai.Queues, "KAI", name, "parentQueue"); ok {
 		return []check.Finding{f}
 	}
+	if f := kaiNoLeaf(c, name); f != nil {
+		return []check.Finding{*f}
+	}
 	unseen := !c.Sees("queues.scheduling.run.ai", "")
 	if c.ForeignNamed(kai.Queues, "", name) != nil || unseen && !said || name == "" && !said {
 		return nil
@@ -171,6 +174,30 @@ func KaiMissing(c *check.Case) []check.Finding {
 		found.Evidence = []facts.Evidence{{Object: facts.RefTo(g).In(), Field: "spec.queue", Value: name}}
 	}
 	return []check.Finding{found}
+}
+
+// kaiNoLeaf finds that KAI takes no work from the queue: it schedules that of queues that are below another, and have none below them
+// (kai-scheduler/KAI-Scheduler#621). Of its refusal it gives no reason.
+func kaiNoLeaf(c *check.Case, name string) *check.Finding {
+	u := c.ForeignNamed(kai.Queues, "", name)
+	if u == nil || c.Fit == nil || !c.Fit.Placed() || c.State != facts.Pending || c.Age() < facts.SilentAfter || c.WasEdited(u) {
+		return nil
+	}
+	if g := KaiGroup(c); g == nil || c.WasEdited(g) || len(dialect.Items(g.Object, "status", "schedulingConditions")) > 0 {
+		return nil
+	}
+	f := &check.Finding{Evidence: []facts.Evidence{{Object: facts.RefTo(u).In(), Field: "spec.parentQueue", Value: dialect.Text(u.Object, "spec", "parentQueue")}}, Edits: kaiElsewhere(c, name)}
+	below := slices.IndexFunc(c.Foreign[kai.Queues], func(q *unstructured.Unstructured) bool { return dialect.Text(q.Object, "spec", "parentQueue") == name })
+	switch {
+	case below >= 0:
+		f.Message = fmt.Sprintf("KAI queue %s has queues below it, such as %s, and takes no work itself", name, c.Foreign[kai.Queues][below].GetName())
+	case dialect.Text(u.Object, "spec", "parentQueue") == "":
+		f.Message = fmt.Sprintf("KAI queue %s is below no other, and KAI schedules only work of queues that are", name)
+	default:
+		return nil
+	}
+	f.Advice = "Name a queue that is below another, or put this one below another."
+	return f
 }
 
 // belowNothing finds that the queue, or one above it, is below a queue that nobody has made: then none of them gets anything.
@@ -207,6 +234,12 @@ func kaiElsewhere(c *check.Case, name string) []edit.Edit {
 		if !slices.ContainsFunc(c.Foreign[kai.Queues], func(u *unstructured.Unstructured) bool { return dialect.Text(u.Object, "spec", "parentQueue") == q }) && q != name {
 			leaves = append(leaves, q)
 		}
+	}
+	hangs := func(q string) bool {
+		return dialect.Text(c.ForeignNamed(kai.Queues, "", q).Object, "spec", "parentQueue") != ""
+	}
+	if slices.ContainsFunc(leaves, hangs) { // as KAI wants them
+		leaves = slices.DeleteFunc(leaves, func(q string) bool { return !hangs(q) })
 	}
 	var out []edit.Edit
 	for _, q := range spelling.ByLikeness(name, leaves) {
