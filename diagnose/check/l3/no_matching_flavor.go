@@ -2,6 +2,7 @@ package l3
 
 import (
 	"fmt"
+	"regexp"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -21,6 +22,9 @@ var noMatchingFlavorCheck = check.Check{
 	Find:    noMatchingFlavor,
 }
 
+// kueueUncovered is how Kueue says that the work requests what no resource group of the queue covers (pkg/scheduler/flavorassigner).
+var kueueUncovered = regexp.MustCompile(`resource (\S+) unavailable in ClusterQueue`)
+
 func noMatchingFlavor(c *check.Case) []check.Finding {
 	v := queue.Kueue(c)
 	if v == nil || v.Cause != "no-matching-flavor" {
@@ -30,6 +34,11 @@ func noMatchingFlavor(c *check.Case) []check.Finding {
 	switch {
 	case v.Room.Missing != "":
 		found.Message = fmt.Sprintf("%s has no quota for %s at all", v.Name(), v.Room.Missing)
+		found.Edits = queue.KueueElsewhere(c, v)
+	case kueueUncovered.MatchString(v.Message):
+		name := kueueUncovered.FindStringSubmatch(v.Message)[1]
+		found.Owner, found.Message = check.Scheduler, fmt.Sprintf("%s has no quota for %s at all: none of its resource groups covers it", v.Name(), name)
+		found.Advice = fmt.Sprintf("Have a resource group of the queue cover %s, with a quota in each of its flavors, or do without the request.", name)
 		found.Edits = queue.KueueElsewhere(c, v)
 	case len(v.Room.Refused) > 0:
 		r := v.Room.Refused[0]
