@@ -9,6 +9,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/life"
 	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/diagnose/internal/queue"
@@ -55,6 +56,9 @@ func largerThanAnyNode(c *check.Case) []check.Finding {
 			f.Evidence = []facts.Evidence{{Object: "node/" + at, Field: fmt.Sprintf("status.allocatable[%q]", name), Value: why.Quantity(name, most)}}
 			f.Edits = smaller(c, name, ask, most)
 		}
+		if asks := asksOf(c, corev1.ResourceName(name)); len(asks) > 1 {
+			f.Evidence = append(f.Evidence, asks...)
+		}
 		if extra, ok := c.Pod.Spec.Overhead[corev1.ResourceName(name)]; ok && !extra.IsZero() {
 			f.Message += fmt.Sprintf("; %s of that is the overhead of its runtime class", &extra)
 			f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.overhead[%q]", name), Value: extra.String()})
@@ -73,6 +77,16 @@ func largerThanAnyNode(c *check.Case) []check.Finding {
 	}
 	if len(out) == 0 && notBroken(c, nodes) && !nowhere(c) && !slices.ContainsFunc(facts.ExtendedOf(c.Pod), func(device string) bool { return place.Gap(c, device) }) {
 		out = append(out, largerThanAnyCard(c, nodes))
+	}
+	return out
+}
+
+// asksOf shows what each container asks for of the resource.
+func asksOf(c *check.Case, name corev1.ResourceName) (out []facts.Evidence) {
+	for _, at := range life.ContainersOf(c.Pod) {
+		if q := at.Resources.Requests[name]; !q.IsZero() {
+			out = append(out, facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("requests[%q] of %s", name, at.Noun()), Value: q.String()})
+		}
 	}
 	return out
 }

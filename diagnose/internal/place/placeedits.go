@@ -124,7 +124,7 @@ func AsksLess(c *check.Case, to map[string]int64) (edit.Edit, bool) {
 	e := edit.Edit{Side: edit.Workload, Cost: edit.CostLess}
 	var texts []string
 	var whole *corev1.ResourceRequirements
-	changed := make(map[int]*corev1.ResourceRequirements)
+	changed := make(map[string]*corev1.ResourceRequirements) // by path
 	for _, name := range slices.Sorted(maps.Keys(to)) {
 		if was, ok := asWhole(c.Pod, corev1.ResourceName(name)); ok {
 			q := podspec.Quantity(name, to[name])
@@ -138,31 +138,110 @@ func AsksLess(c *check.Case, to map[string]int64) (edit.Edit, bool) {
 			texts = append(texts, fmt.Sprintf("%s of the whole pod from %s to %s", name, &was, &q))
 			continue
 		}
-		if len(c.Pod.Spec.InitContainers) > 0 {
+		less, ok := lowered(c.Pod, corev1.ResourceName(name), to[name])
+		if !ok {
 			return edit.Edit{}, false
 		}
-		who := podspec.Requesters(c.Pod, corev1.ResourceName(name))
-		if len(who) != 1 || to[name] <= 0 || who[0] >= len(Written(c).Spec.Containers) {
-			return edit.Edit{}, false
+		was, q := podspec.TotalRequests(c.Pod)[corev1.ResourceName(name)], podspec.Quantity(name, to[name])
+		text := fmt.Sprintf("%s from %s to %s", name, &was, &q)
+		for _, at := range less {
+			written, list := Written(c).Spec.Containers, "containers"
+			if at.init {
+				written, list = Written(c).Spec.InitContainers, "initContainers"
+			}
+			if at.index >= len(written) {
+				return edit.Edit{}, false
+			}
+			path := edit.Pointer("spec", list, strconv.Itoa(at.index), "resources")
+			if changed[path] == nil {
+				changed[path] = written[at.index].Resources.DeepCopy()
+			}
+			lower(changed[path], corev1.ResourceName(name), at.to)
+			if asking(c.Pod, corev1.ResourceName(name)) > 1 {
+				text += fmt.Sprintf(", in container %s to %s", written[at.index].Name, &at.to)
+			}
 		}
-		r := changed[who[0]]
-		if r == nil {
-			r = Written(c).Spec.Containers[who[0]].Resources.DeepCopy()
-			changed[who[0]] = r
-		}
-		was := podspec.TotalRequests(c.Pod)[corev1.ResourceName(name)]
-		q := podspec.Quantity(name, to[name])
-		lower(r, corev1.ResourceName(name), q)
-		texts = append(texts, fmt.Sprintf("%s from %s to %s", name, &was, &q))
+		texts = append(texts, text)
 	}
 	if whole != nil {
 		e.Ops = append(e.Ops, edit.Op{Op: "replace", Path: "/spec/resources", Value: whole})
 	}
-	for _, i := range slices.Sorted(maps.Keys(changed)) {
-		e.Ops = append(e.Ops, edit.Op{Op: "replace", Path: edit.Pointer("spec", "containers", strconv.Itoa(i), "resources"), Value: changed[i]})
+	for _, path := range slices.Sorted(maps.Keys(changed)) {
+		e.Ops = append(e.Ops, edit.Op{Op: "replace", Path: path, Value: changed[path]})
 	}
 	e.Text = "lower the request for " + strings.Join(texts, " and ")
 	return e, true
+}
+
+// lessIn is a container that asks for less of a resource.
+type lessIn struct {
+	init  bool
+	index int
+	to    resource.Quantity
+}
+
+// lowered has the pod ask for no more than so much of the resource in all: the containers that ask for most of it give up what is too much.
+// It is false where one of them would be left with nothing.
+func lowered(p *corev1.Pod, name corev1.ResourceName, most int64) ([]lessIn, bool) {
+	if most <= 0 {
+		return nil, false
+	}
+	p = p.DeepCopy()
+	var out []lessIn
+	for range len(p.Spec.Containers) + len(p.Spec.InitContainers) {
+		over := podspec.Requested(p, string(name)) - most
+		if over <= 0 {
+			break
+		}
+		best, ask := lessIn{}, int64(0)
+		for _, init := range []bool{false, true} {
+			list := p.Spec.Containers
+			if init {
+				list = p.Spec.InitContainers
+			}
+			for i := range list {
+				q := list[i].Resources.Requests[name]
+				v := podspec.Amount(string(name), q)
+				if v <= ask || slices.ContainsFunc(out, func(o lessIn) bool { return o.init == init && o.index == i }) || !counts(p, init, i, name) {
+					continue
+				}
+				best, ask = lessIn{init: init, index: i}, v
+			}
+		}
+		if ask <= over {
+			return nil, false
+		}
+		best.to = podspec.Quantity(string(name), ask-over)
+		list := p.Spec.Containers
+		if best.init {
+			list = p.Spec.InitContainers
+		}
+		lower(&list[best.index].Resources, name, best.to)
+		out = append(out, best)
+	}
+	return out, podspec.Requested(p, string(name)) <= most && len(out) > 0
+}
+
+// counts says whether the pod would ask for less of the resource if the container asked for none.
+func counts(p *corev1.Pod, init bool, i int, name corev1.ResourceName) bool {
+	less := p.DeepCopy()
+	list := less.Spec.Containers
+	if init {
+		list = less.Spec.InitContainers
+	}
+	delete(list[i].Resources.Requests, name)
+	delete(list[i].Resources.Limits, name)
+	return podspec.Requested(less, string(name)) < podspec.Requested(p, string(name))
+}
+
+// asking is how many of the pod's containers ask for the resource.
+func asking(p *corev1.Pod, name corev1.ResourceName) (n int) {
+	for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
+		if q := c.Resources.Requests[name]; !q.IsZero() {
+			n++
+		}
+	}
+	return n
 }
 
 // asWhole is what the pod requests of the resource for all its containers together; false where it leaves that to them.
@@ -202,7 +281,7 @@ func lower(r *corev1.ResourceRequirements, name corev1.ResourceName, to resource
 // Splits has a Job run k times as many pods, each asking for one k-th of the device.
 func Splits(c *check.Case, device string, ask, most int64) (edit.Edit, bool) {
 	j, ok := c.Top.(*batchv1.Job)
-	if !ok || most <= 0 {
+	if !ok || most <= 0 || asking(c.Pod, corev1.ResourceName(device)) > 1 {
 		return edit.Edit{}, false
 	}
 	k := (ask + most - 1) / most
