@@ -56,7 +56,7 @@ func (t *trial) recollect() {
 // for it, and gives it the present template only once somebody deletes it ("forced rollback" in Kubernetes' own pages).
 func (t *trial) outdated(f *check.Finding) {
 	s, ok := t.top.(*appsv1.StatefulSet)
-	if !ok || f.Pod == nil || f.Stage < check.Start || s.Spec.PodManagementPolicy == appsv1.ParallelPodManagement || s.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType {
+	if !ok || f.Pod == nil || f.Stage < check.Place || s.Spec.PodManagementPolicy == appsv1.ParallelPodManagement || s.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType {
 		return
 	}
 	of, now := f.Pod.Labels[appsv1.ControllerRevisionHashLabelKey], s.Status.UpdateRevision
