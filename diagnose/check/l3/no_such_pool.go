@@ -50,6 +50,11 @@ func noSuchPool(c *check.Case) []check.Finding {
 		if e, ok := place.Drops(c, n); ok {
 			f.Edits = append(f.Edits, e)
 		}
+		if class := place.WrittenByClass(c, n); class != nil {
+			f.Owner, f.Evidence, f.Edits = check.Platform, append([]facts.Evidence{place.ClassEvidence(class, n)}, f.Evidence...), nil
+			f.Message += fmt.Sprintf("; RuntimeClass %s, which the pod names, asks for it", class.Name)
+			f.Advice = fmt.Sprintf("Give the nodes that have the runtime of RuntimeClass %s the label, have such nodes added, or name another RuntimeClass.", class.Name)
+		}
 		if by, ok := place.AddedOnTheWayIn(c, n); ok {
 			f.Owner, f.Message = check.Platform, fmt.Sprintf("%s; what was written does not ask for it: %s", f.Message, by.Who)
 			f.Evidence, f.Advice = append(f.Evidence, by.Evidence), by.Advice
