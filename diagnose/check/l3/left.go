@@ -31,7 +31,7 @@ func freeEvidence(c *check.Case, n *check.NodeFit) []facts.Evidence {
 // leftFor is how much of the resource the node has free.
 func leftFor(c *check.Case, n *check.NodeFit, resource string) int64 {
 	if by := n.ShortOf(resource); by > 0 {
-		return podspec.Requested(c.Pod, resource) - by
+		return max(0, podspec.Requested(c.Pod, resource)-by) // what is kept for others is not free
 	}
 	return podspec.Amount(resource, place.FreeOn(c.Facts, n.Node)[corev1.ResourceName(resource)])
 }
