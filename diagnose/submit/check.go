@@ -74,6 +74,7 @@ type checker struct {
 	// what the plan says, by the key of the workload
 	borrowed map[string]engine.Resources // what its starts take beyond its quota
 	waiting  map[string]*engine.Waiting
+	over     map[string]*refusal // pods that quotas do not let in
 	evicting map[string][]string // pods
 	// answers that hold for every workload of a shape; see shape
 	held    map[string]answer
@@ -176,13 +177,24 @@ func (c *checker) place() {
 		return
 	}
 	together := pending(c.now)
-	var apart []*corev1.Pod
+	var apart, all []*corev1.Pod
+	for _, s := range c.subs {
+		if !s.unplanned() {
+			all = append(all, s.pods...)
+		}
+	}
+	c.over = overQuota(c.now.ResourceQuotas, all)
+	gangs := c.heldGangs(all, c.over)
 	for _, s := range c.subs {
 		if s.unplanned() {
 			continue
 		}
 		claim := slices.ContainsFunc(s.pods, claimsDevices)
 		for _, p := range s.pods {
+			gang := c.now.GangOf(p)
+			if c.over[keyOf(p)] != nil || gang != "" && gangs[gang] {
+				continue
+			}
 			if claim || minds(p) && c.now.GangOf(p) == "" {
 				apart = append(apart, p)
 			} else {

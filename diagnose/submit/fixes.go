@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -64,6 +65,9 @@ func (c *checker) after(s *submission, ops []edit.Op) (then Verdict, outcome str
 		}
 		changed.pods = append(changed.pods, w.Parts[i].Pods...)
 	}
+	if over := overQuota(c.alone.facts.ResourceQuotas, changed.pods); !c.suffices(changed, changed.letIn(over)) || len(c.heldGangs(changed.pods, over)) > 0 {
+		return "", "", false
+	}
 	was, is := metaOf(objectsOf(s.Workload)), metaOf(objectsOf(w))
 	c.alone.model.Delete(was...)
 	c.alone.model.Set(is...)
@@ -80,10 +84,15 @@ func (c *checker) after(s *submission, ops []edit.Op) (then Verdict, outcome str
 func (c *checker) beside(s, changed *submission) (Verdict, string, bool) {
 	was, is := metaOf(objectsOf(s.Workload)), metaOf(objectsOf(changed.Workload))
 	others := pending(c.now)
+	var submitted []*corev1.Pod
 	for _, o := range c.subs {
 		if o != s && !o.unplanned() {
-			others = append(others, o.pods...)
+			submitted = append(submitted, o.pods...)
 		}
+	}
+	others = append(others, submitted...)
+	if r := changed.overOf(overQuota(c.now.ResourceQuotas, slices.Concat(submitted, changed.pods))); r != nil {
+		return Waits, "it waits for quota: " + r.String(), true
 	}
 	c.full.model.Delete(was...)
 	c.full.model.Set(is...)

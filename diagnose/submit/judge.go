@@ -99,6 +99,9 @@ func (c *checker) decide(s *submission) {
 		r.takeOver(a.about(s))
 		return
 	}
+	if c.quotaHolds(s) {
+		return
+	}
 	r.Verdict = Waits
 	if s.enough { // it has a place, and something else holds it up that ends
 		r.Cause, r.Layer, r.Owner, r.Summary, r.Part, r.ETA = held.Cause, held.Layer, held.Owner, held.Summary, held.Part, held.ETA

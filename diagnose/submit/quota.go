@@ -2,27 +2,34 @@ package submit
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/podspec"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/engine/why"
 )
 
 // quotas are what the namespaces of the manifests, and the queues that they are charged to, have left.
 func (c *checker) quotas() []Quota {
-	asks := make(map[string]corev1.ResourceList) // by namespace
+	asks := make(map[string][]*corev1.Pod) // by namespace
 	charged := make(map[string]corev1.ResourceList)
 	for _, s := range c.subs {
 		if s.result.Verdict == Never {
 			continue
 		}
 		for _, p := range s.pods {
-			asks[p.Namespace] = added(asks[p.Namespace], podspec.TotalRequests(p))
+			asks[p.Namespace] = append(asks[p.Namespace], p)
 			if t := s.result.Terms; t != nil && t.Queue != "" {
 				charged[t.Queue] = added(charged[t.Queue], podspec.TotalRequests(p))
 			}
@@ -56,18 +63,20 @@ func added(sum, more corev1.ResourceList) corev1.ResourceList {
 	return sum
 }
 
-// ofNamespace is what a ResourceQuota has left of what pods ask for.
-func ofNamespace(q *corev1.ResourceQuota, asked corev1.ResourceList) []Quota {
+// ofNamespace is what a ResourceQuota has left, and what the pods ask of it.
+func ofNamespace(q *corev1.ResourceQuota, pods []*corev1.Pod) []Quota {
 	var out []Quota
 	hard := q.Status.Hard
 	if len(hard) == 0 {
 		hard = q.Spec.Hard
 	}
 	for _, key := range podspec.Names(hard) {
-		name := corev1.ResourceName(strings.TrimPrefix(string(key), "requests."))
-		limit, used, want := hard[key], q.Status.Used[key], asked[name]
-		if strings.HasPrefix(string(key), "limits.") || strings.HasPrefix(string(key), "count/") {
-			want = resource.Quantity{}
+		limit, used := hard[key], q.Status.Used[key]
+		var want resource.Quantity
+		for _, p := range pods {
+			if ask, counted := podspec.QuotaAsk(p, string(key)); counted && podspec.InScopes(q, p) {
+				want.Add(ask)
+			}
 		}
 		left := limit.DeepCopy()
 		left.Sub(used)
@@ -99,41 +108,162 @@ func text(name string, v int64) string {
 	return q.String()
 }
 
-// overQuota are the pods, of those to come, that the ResourceQuotas of their namespaces do not admit, and why, by key. Quotas with
-// scopes are left out: most are about priorities.
-func overQuota(f *facts.Facts, pods []*corev1.Pod) map[string]string {
-	out := make(map[string]string)
-	asked := make(map[*corev1.ResourceQuota]corev1.ResourceList)
-	for _, p := range pods {
-		requests := podspec.TotalRequests(p)
-		for _, q := range f.ResourceQuotas {
-			if q.Namespace != p.Namespace || q.Spec.ScopeSelector != nil || len(q.Spec.Scopes) > 0 {
+// refusal is why a ResourceQuota does not let a pod in.
+type refusal struct {
+	quota            *corev1.ResourceQuota
+	key              corev1.ResourceName
+	hard, used, asks resource.Quantity // used: with the pods before it
+}
+
+func (r *refusal) String() string {
+	return fmt.Sprintf("quota %s allows %s %s, of which %s are used", r.quota.Name, &r.hard, r.key, &r.used)
+}
+
+// overQuota are the pods, of those to come one after the other, that the quotas of their namespaces do not let in, and why, by key.
+func overQuota(quotas []*corev1.ResourceQuota, pods []*corev1.Pod) map[string]*refusal {
+	out := make(map[string]*refusal)
+	for _, q := range quotas {
+		if !slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return p.Namespace == q.Namespace }) {
+			continue
+		}
+		used := q.Status.Used.DeepCopy()
+		if used == nil {
+			used = corev1.ResourceList{}
+		}
+		for _, p := range pods {
+			if p.Namespace != q.Namespace || out[keyOf(p)] != nil || !podspec.InScopes(q, p) {
 				continue
 			}
-			next := added(asked[q].DeepCopy(), requests)
-			if why := exceeds(q, next); why != "" {
-				out[keyOf(p)] = why
-				break
+			next := used.DeepCopy()
+			for _, key := range podspec.Names(q.Spec.Hard) {
+				ask, counted := podspec.QuotaAsk(p, string(key))
+				if !counted || ask.IsZero() {
+					continue
+				}
+				sum, hard := used[key].DeepCopy(), q.Spec.Hard[key]
+				sum.Add(ask)
+				if next[key] = sum; sum.Cmp(hard) > 0 && out[keyOf(p)] == nil {
+					out[keyOf(p)] = &refusal{quota: q, key: key, hard: hard, used: used[key], asks: ask}
+				}
 			}
-			asked[q] = next
+			if out[keyOf(p)] == nil {
+				used = next
+			}
 		}
 	}
 	return out
 }
 
-// exceeds says what of the quota is too little for what is asked beyond what is used; "": it is enough.
-func exceeds(q *corev1.ResourceQuota, asked corev1.ResourceList) string {
-	for _, key := range podspec.Names(q.Spec.Hard) {
-		name, requests := strings.CutPrefix(string(key), corev1.DefaultResourceRequestsPrefix)
-		want, ok := asked[corev1.ResourceName(name)]
-		if !ok || !requests && podspec.Extended(key) {
-			continue
-		}
-		limit, used := q.Spec.Hard[key], q.Status.Used[key]
-		want.Add(used)
-		if want.Cmp(limit) > 0 {
-			return "quota " + q.Name + " allows " + limit.String() + " " + string(key) + ", of which " + used.String() + " are used"
+// overOf is why quotas do not let the first of the workload's pods in that they do not; nil: they let all in.
+func (s *submission) overOf(over map[string]*refusal) *refusal {
+	for _, p := range s.pods {
+		if r := over[keyOf(p)]; r != nil {
+			return r
 		}
 	}
-	return ""
+	return nil
+}
+
+// letIn is how many of the workload's pods quotas let in.
+func (s *submission) letIn(over map[string]*refusal) (n int) {
+	for _, p := range s.pods {
+		if over[keyOf(p)] == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// heldGangs are the gangs of which quotas let fewer pods in than start together: none of them starts then.
+func (c *checker) heldGangs(pods []*corev1.Pod, over map[string]*refusal) map[string]bool {
+	needs, in := make(map[string]int), make(map[string]int)
+	for _, p := range pods {
+		gang := c.now.GangOf(p)
+		if gang == "" {
+			continue
+		}
+		if needs[gang]++; over[keyOf(p)] == nil {
+			in[gang]++
+		}
+	}
+	out := make(map[string]bool)
+	for _, p := range pods {
+		gang := c.now.GangOf(p)
+		need := needs[gang]
+		if value, _ := c.now.Inherited(p, v1alpha1.KeyMin); value != "" {
+			if n, err := strconv.Atoi(value); err == nil && n > 0 {
+				need = min(need, n)
+			}
+		}
+		if g := c.now.GangGroup(p); g != nil && g.Spec.SchedulingPolicy.Gang != nil {
+			need = min(need, int(g.Spec.SchedulingPolicy.Gang.MinCount))
+		}
+		if gang != "" && in[gang] < need {
+			out[gang] = true
+		}
+	}
+	return out
+}
+
+// quotaHolds says whether quotas do not let enough of the workload's pods in, and nothing else is in the way of those that they do. Without
+// other work as well, it never starts.
+func (c *checker) quotaHolds(s *submission) bool {
+	r := s.overOf(c.over)
+	if r == nil {
+		return false
+	}
+	c.emptyCluster()
+	alone := overQuota(c.alone.facts.ResourceQuotas, s.pods)
+	of := &s.result
+	if first := s.overOf(alone); first != nil && (len(c.heldGangs(s.pods, alone)) > 0 || !c.suffices(s, s.letIn(alone))) {
+		of.Verdict, of.Nodes = Never, nil
+		of.Summary = fmt.Sprintf("quota %s of namespace %s allows %s %s, and its %s ask for %s each", first.quota.Name, first.quota.Namespace, &first.hard, first.key, wording.Pods(len(s.pods)), &first.asks)
+		of.Fixes = c.moreQuota(s)
+	} else if s.placed < s.letIn(c.over) && !slices.ContainsFunc(s.pods, func(p *corev1.Pod) bool { return c.now.GangOf(p) != "" }) {
+		return false // for room, too
+	} else {
+		of.Verdict = Waits
+		if of.Summary = r.String(); s.placed > 0 {
+			of.Summary = fmt.Sprintf("%d of %d pods start now; for the others: %s", s.placed, of.Pods, r)
+		} else {
+			of.Nodes = nil
+		}
+	}
+	of.Cause, of.Layer, of.Owner, of.Part, of.ETA = quotaExceeded, check.L3, check.Scheduler, "", nil
+	return true
+}
+
+// quotaExceeded is the cause that diagnose has for it too.
+const quotaExceeded why.Cause = "quota-exceeded"
+
+// moreQuota raises every quota that does not let all of the workload's pods in to what they ask for together, and tries it.
+func (c *checker) moreQuota(s *submission) []Fix {
+	f := Fix{Side: edit.Cluster, Then: Waits, Outcome: fmt.Sprintf("the quota lets all of its %s in", wording.Pods(len(s.pods)))}
+	var texts, commands []string
+	var after []*corev1.ResourceQuota
+	for _, q := range c.alone.facts.ResourceQuotas {
+		hard := q.DeepCopy()
+		var patch []string
+		for _, key := range podspec.Names(q.Spec.Hard) {
+			var sum resource.Quantity
+			for _, p := range s.pods {
+				if ask, counted := podspec.QuotaAsk(p, string(key)); counted && p.Namespace == q.Namespace && podspec.InScopes(q, p) {
+					sum.Add(ask)
+				}
+			}
+			if was := q.Spec.Hard[key]; sum.Cmp(was) > 0 {
+				hard.Spec.Hard[key] = sum
+				texts = append(texts, fmt.Sprintf("raise %s of quota %s from %s to %s", key, q.Name, &was, &sum))
+				patch = append(patch, fmt.Sprintf("%q:%q", key, sum.String()))
+			}
+		}
+		if after = append(after, hard); len(patch) > 0 {
+			commands = append(commands, fmt.Sprintf("kubectl patch resourcequota %s -n %s -p '{\"spec\":{\"hard\":{%s}}}'", q.Name, q.Namespace, strings.Join(patch, ",")))
+		}
+	}
+	if len(overQuota(after, s.pods)) > 0 {
+		return nil
+	}
+	f.Verified, f.Edit, f.Command = true, strings.Join(texts, "; and "), strings.Join(commands, "\n")
+	return []Fix{f}
 }

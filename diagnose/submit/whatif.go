@@ -132,8 +132,10 @@ const mostForecast = 200
 
 func planAll(w World, f *facts.Facts, more []*corev1.Pod) *whole {
 	p := newPlanner(f, w.Model)
-	out := &whole{facts: f, pods: make(map[string]*corev1.Pod), where: make(map[string]string), workload: make(map[string]string), etas: make(map[string]engine.Estimate), owners: make(map[string]facts.Ref)}
-	out.refused = overQuota(f, more)
+	out := &whole{facts: f, pods: make(map[string]*corev1.Pod), where: make(map[string]string), workload: make(map[string]string), etas: make(map[string]engine.Estimate), owners: make(map[string]facts.Ref), refused: make(map[string]string)}
+	for key, r := range overQuota(f.ResourceQuotas, more) {
+		out.refused[key] = r.String()
+	}
 	may := slices.DeleteFunc(slices.Clone(more), func(p *corev1.Pod) bool { return out.refused[keyOf(p)] != "" })
 	waiting := slices.Concat(pending(f), may)
 	p.set(waiting)

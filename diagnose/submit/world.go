@@ -13,6 +13,7 @@ import (
 	"github.com/berth-dev/berth/diagnose"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/place"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/diagnose/submit/workload"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/engine/why"
@@ -65,12 +66,34 @@ func with(f *facts.Facts, objects []facts.Object) *facts.Facts {
 		}
 	}
 	out := keep(f, func(o facts.Object) bool { return !gone[o.GetUID()] || o.GetUID() == "" && !replaced[nameOf(o)] })
+	for i, q := range out.ResourceQuotas {
+		out.ResourceQuotas[i] = freed(q, f.Pods, gone)
+	}
 	for _, o := range objects {
 		if k := facts.KindOfObject(o); k != nil {
 			k.Add(&out.Objects, o)
 		}
 	}
 	return out
+}
+
+// freed is the quota once those of the pods are gone.
+func freed(q *corev1.ResourceQuota, pods []*corev1.Pod, gone map[types.UID]bool) *corev1.ResourceQuota {
+	for _, p := range pods {
+		if !gone[p.UID] || p.UID == "" || p.Namespace != q.Namespace || facts.Ended(p) || !podspec.InScopes(q, p) {
+			continue
+		}
+		q = q.DeepCopy()
+		for _, key := range podspec.Names(q.Status.Used) {
+			if ask, counted := podspec.QuotaAsk(p, string(key)); counted {
+				left := q.Status.Used[key]
+				if left.Sub(ask); left.Sign() >= 0 {
+					q.Status.Used[key] = left
+				}
+			}
+		}
+	}
+	return q
 }
 
 func nameOf(o facts.Object) string {

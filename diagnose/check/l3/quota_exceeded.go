@@ -162,7 +162,7 @@ func quotaOfObjects(c *check.Case) []check.Finding {
 	}
 	key, ask, ok := refusedKey(r)
 	for _, q := range c.ResourceQuotas {
-		if _, ofPods := quotaAsk(c.Pod, string(key)); !ok || ofPods && !c.Exists || q.Namespace != c.Pod.Namespace || q.Name != r.Name || !refusesStill(q, r) {
+		if _, ofPods := podspec.QuotaAsk(c.Pod, string(key)); !ok || ofPods && !c.Exists || q.Namespace != c.Pod.Namespace || q.Name != r.Name || !refusesStill(q, r) {
 			continue
 		}
 		hard, used := q.Status.Hard[key], q.Status.Used[key]
@@ -296,7 +296,7 @@ func overResourceQuota(c *check.Case, q *corev1.ResourceQuota, p *corev1.Pod) *c
 	raised := q.DeepCopy()
 	for _, key := range podspec.Names(q.Status.Hard) {
 		hard, used := q.Status.Hard[key], q.Status.Used[key]
-		ask, counted := quotaAsk(p, string(key))
+		ask, counted := podspec.QuotaAsk(p, string(key))
 		if !counted || ask.IsZero() {
 			continue
 		}
@@ -422,7 +422,7 @@ func askedByOthers(c *check.Case, q *corev1.ResourceQuota, key string) (sum reso
 					continue
 				}
 				c.Admit(p)
-				if ask, counted := quotaAsk(p, key); counted && podspec.InScopes(q, p) {
+				if ask, counted := podspec.QuotaAsk(p, key); counted && podspec.InScopes(q, p) {
 					for range n {
 						sum.Add(ask)
 					}
@@ -692,7 +692,7 @@ func quotaRoom(q *corev1.ResourceQuota, p *corev1.Pod, most int) int {
 	for n := range most {
 		//archtest:any-order whichever key is passed first, as many pods are let in
 		for key, hard := range q.Status.Hard {
-			ask, counted := quotaAsk(p, string(key))
+			ask, counted := podspec.QuotaAsk(p, string(key))
 			if !counted || ask.IsZero() {
 				continue
 			}
@@ -712,7 +712,7 @@ func quotaRoom(q *corev1.ResourceQuota, p *corev1.Pod, most int) int {
 func quotaHolders(c *check.Case, key corev1.ResourceName) []facts.Evidence {
 	sums := make(map[string]*resource.Quantity)
 	for _, p := range c.Pods {
-		ask, counted := quotaAsk(p, string(key))
+		ask, counted := podspec.QuotaAsk(p, string(key))
 		if p.Namespace != c.Pod.Namespace || facts.Ended(p) || !counted || ask.IsZero() {
 			continue
 		}
@@ -734,24 +734,4 @@ func quotaHolders(c *check.Case, key corev1.ResourceName) []facts.Evidence {
 		return cmp.Or(sums[b.Object].Cmp(*sums[a.Object]), strings.Compare(a.Object, b.Object))
 	})
 	return out[:min(3, len(out))]
-}
-
-// quotaAsk is what the pod adds to the use of a quota's key; counted is false for keys that pods do not change.
-func quotaAsk(p *corev1.Pod, key string) (amount resource.Quantity, counted bool) {
-	if key == "pods" || key == "count/pods" {
-		return *resource.NewQuantity(1, resource.DecimalSI), true
-	}
-	if name, ok := strings.CutPrefix(key, "limits."); ok {
-		amount, counted = podspec.TotalLimits(p)[corev1.ResourceName(name)]
-		return amount, counted
-	}
-	name, prefixed := strings.CutPrefix(key, "requests.")
-	switch {
-	case name == "cpu", name == "memory", name == "ephemeral-storage", strings.HasPrefix(name, "hugepages-"):
-	case prefixed && podspec.Extended(corev1.ResourceName(name)):
-	default:
-		return resource.Quantity{}, false
-	}
-	amount, counted = podspec.TotalRequests(p)[corev1.ResourceName(name)]
-	return amount, counted
 }

@@ -2,8 +2,10 @@ package podspec
 
 import (
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // InScopes says whether the pod is in all scopes of the quota.
@@ -87,4 +89,24 @@ func affinityAcross(p *corev1.Pod) bool {
 		}
 	}
 	return slices.ContainsFunc(terms, func(t corev1.PodAffinityTerm) bool { return len(t.Namespaces) > 0 || t.NamespaceSelector != nil })
+}
+
+// QuotaAsk is what the pod adds to the use of a quota's key; counted is false for keys that pods do not change.
+func QuotaAsk(p *corev1.Pod, key string) (amount resource.Quantity, counted bool) {
+	if key == "pods" || key == "count/pods" {
+		return *resource.NewQuantity(1, resource.DecimalSI), true
+	}
+	if name, ok := strings.CutPrefix(key, "limits."); ok {
+		amount, counted = TotalLimits(p)[corev1.ResourceName(name)]
+		return amount, counted
+	}
+	name, prefixed := strings.CutPrefix(key, "requests.")
+	switch {
+	case name == "cpu", name == "memory", name == "ephemeral-storage", strings.HasPrefix(name, "hugepages-"):
+	case prefixed && Extended(corev1.ResourceName(name)):
+	default:
+		return resource.Quantity{}, false
+	}
+	amount, counted = TotalRequests(p)[corev1.ResourceName(name)]
+	return amount, counted
 }
