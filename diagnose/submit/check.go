@@ -48,6 +48,7 @@ type submission struct {
 	enough bool          // to run
 	first  *corev1.Pod   // that the plan does not start; nil: it starts all
 	waits  Workload      // what the plan has it wait for
+	past   string        // why the node that it names, past every scheduler, does not take it; "": it does, or none is named
 	result Workload
 	shaped string // see shape
 	fault  *workload.Fault
@@ -192,7 +193,7 @@ func (c *checker) place() {
 		claim := slices.ContainsFunc(s.pods, claimsDevices)
 		for _, p := range s.pods {
 			gang := c.now.GangOf(p)
-			if c.over[keyOf(p)] != nil || gang != "" && gangs[gang] {
+			if c.over[keyOf(p)] != nil || c.refusedByNode(s, p) || gang != "" && gangs[gang] {
 				continue
 			}
 			if claim || minds(p) && c.now.GangOf(p) == "" {

@@ -41,6 +41,8 @@ func (c *checker) judge(s *submission) {
 		if _, ds := s.Object.(*appsv1.DaemonSet); ds && len(c.now.Nodes) > 0 {
 			r.Verdict, r.Cause, r.Layer, r.Owner, r.Summary = Never, why.NoMatchingNode, check.L3, check.User, "no node matches what its pods ask of one, so there will be none"
 		}
+	case s.past != "":
+		c.refusedThere(s)
 	case c.full.blind():
 		r.Verdict, r.Summary = Unknown, "nothing is in its way that can be seen; nodes and their pods cannot be"
 		if a := c.heldUp(s); a.yes {

@@ -2,11 +2,13 @@ package submit
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/internal/podspec"
@@ -29,7 +31,36 @@ func (c *checker) waitsFor(s *submission) {
 		r.Cause, r.Layer, r.Owner = cmp.Or(r.Cause, why.ClusterFull), check.L3, check.Scheduler
 		r.Summary = "there is no room for it beside what runs and waits"
 	}
+	if v := c.evicted(s.first); v != nil {
+		r.Summary += fmt.Sprintf("; scheduler %s may evict pods of lower priority for it, such as %s", s.first.Spec.SchedulerName, keyOf(v))
+	}
 	r.For = c.whom(s)
+}
+
+// evicted is a pod that another scheduler than Berth may evict for the one that waits, as its priority is lower: one of a node on which it has
+// room beside all whose priority is not. The plan evicts nobody for pods that are not Berth's. nil: there is none.
+func (c *checker) evicted(p *corev1.Pod) *corev1.Pod {
+	if slices.Contains(oursOf(c.world.Model), p.Spec.SchedulerName) || ptr.Deref(p.Spec.PreemptionPolicy, "") == corev1.PreemptNever {
+		return nil
+	}
+	for _, n := range c.now.Nodes {
+		if n.Spec.Unschedulable || !podspec.Suits(p, n) {
+			continue
+		}
+		free := n.Status.Allocatable.DeepCopy()
+		var lower *corev1.Pod
+		for _, o := range c.now.PodsOn(n.Name) {
+			if ptr.Deref(o.Spec.Priority, 0) >= ptr.Deref(p.Spec.Priority, 0) {
+				podspec.Subtract(free, podspec.Requests(o))
+			} else if lower == nil || keyOf(o) < keyOf(lower) {
+				lower = o
+			}
+		}
+		if lower != nil && podspec.Fits(podspec.Requests(p), free) {
+			return lower
+		}
+	}
+	return nil
 }
 
 // mostHolders is how many of those that a workload waits for are named.
