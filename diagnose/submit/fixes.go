@@ -58,6 +58,9 @@ func (c *checker) after(s *submission, ops []edit.Op) (then Verdict, outcome str
 		return "", "", false
 	}
 	changed := &submission{item: &Item{Object: object}, Workload: w}
+	if w.Object != nil && s.item.Admitted == nil && workload.Invalid(w.Object) != nil {
+		return "", "", false
+	}
 	for i := range w.Parts {
 		c.admit(changed, &w.Parts[i], c.now)
 		if p := &w.Parts[i]; len(p.Pods) > 0 && workload.Refused(p) != nil {

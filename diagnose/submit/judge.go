@@ -34,8 +34,12 @@ func (c *checker) judge(s *submission) {
 		r.Fixes, r.ETA = c.afterRefusal(s), nil
 	case s.fault != nil:
 		r.Verdict, r.Cause, r.Layer, r.Owner, r.Summary = Never, s.fault.Cause, check.L3, check.User, s.fault.Message+": the API server refuses such a pod"
-		c.emptyCluster()
-		r.Fixes = c.verify(s, []Fix{{Side: edit.Workload, Edit: s.fault.Edit, Patch: s.fault.Patch}})
+		if s.fault.Whole {
+			r.Summary = s.fault.Message + ": the API server refuses it"
+		}
+		if c.emptyCluster(); s.fault.Edit != "" {
+			r.Fixes = c.verify(s, []Fix{{Side: edit.Workload, Edit: s.fault.Edit, Patch: s.fault.Patch}})
+		}
 	case s.Idle != "":
 		r.Verdict, r.Summary = Idle, s.Idle
 		if _, ds := s.Object.(*appsv1.DaemonSet); ds && len(c.now.Nodes) > 0 {

@@ -81,6 +81,8 @@ func (c *checker) read(namespace string, items []Item) []facts.Object {
 			err = nameless(item.Object, w != nil)
 		}
 		switch {
+		case err != nil && item.Refused != "": // by who knows more
+			c.subs = append(c.subs, &submission{item: item, Workload: &workload.Workload{Ref: refOf(item.Object, namespace)}})
 		case err != nil:
 			c.subs = append(c.subs, &submission{item: item, Workload: &workload.Workload{Ref: refOf(item.Object, namespace)}, result: Workload{
 				Verdict: Never, Cause: Invalid, Owner: check.User, Layer: check.L4, Summary: err.Error(),
@@ -122,6 +124,9 @@ func (c *checker) read(namespace string, items []Item) []facts.Object {
 	}
 	for _, s := range c.subs {
 		templates := make(map[string]bool) // that were looked at
+		if s.Object != nil && s.item.Admitted == nil {
+			s.fault = workload.Invalid(s.Object)
+		}
 		for i := range s.Parts {
 			c.admit(s, &s.Parts[i], defaults)
 			p := &s.Parts[i]

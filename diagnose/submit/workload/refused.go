@@ -18,6 +18,7 @@ type Fault struct {
 	Message string
 	Edit    string    // what would do away with it
 	Patch   []edit.Op // of the object
+	Whole   bool      // the object is not taken either
 }
 
 // Refused looks at the part's pods, with their defaults, for amounts of resources that the API server does not take; nil: it
@@ -43,7 +44,11 @@ func (f *Fault) And(other *Fault) *Fault {
 	if f == nil || other == nil {
 		return cmp.Or(f, other)
 	}
-	return &Fault{Cause: f.Cause, Message: f.Message, Edit: f.Edit + "; " + other.Edit, Patch: slices.Concat(f.Patch, other.Patch)}
+	both := &Fault{Cause: f.Cause, Message: f.Message, Whole: f.Whole || other.Whole}
+	if f.Edit != "" && other.Edit != "" { // to mend one alone does not help
+		both.Edit, both.Patch = f.Edit+"; "+other.Edit, slices.Concat(f.Patch, other.Patch)
+	}
+	return both
 }
 
 // requestInvalid is the cause that diagnose has for it too.
