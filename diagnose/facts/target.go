@@ -454,11 +454,29 @@ func (f *Facts) PodFrom(o Object, number int) *corev1.Pod {
 	if p.Spec.SchedulerName == "" {
 		p.Spec.SchedulerName = corev1.DefaultSchedulerName
 	}
+	if s, ok := o.(*appsv1.StatefulSet); ok {
+		f.claimEach(p, s.Spec.VolumeClaimTemplates)
+	}
 	if g := f.groupFrom(o); g != nil && p.Spec.SchedulingGroup == nil {
 		p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &g.Name}
 	}
 	p.Status.Phase = corev1.PodPending
 	return p
+}
+
+// claimEach gives a pod to come the volumes of claims that each pod has one of, as far as the claims exist: its controller makes the others
+// with it.
+func (f *Facts) claimEach(p *corev1.Pod, templates []corev1.PersistentVolumeClaim) {
+	for i := range templates {
+		name := templates[i].Name + "-" + p.Name
+		if !slices.ContainsFunc(f.PersistentVolumeClaims, func(c *corev1.PersistentVolumeClaim) bool {
+			return c.Namespace == p.Namespace && c.Name == name
+		}) {
+			continue
+		}
+		p.Spec.Volumes = slices.DeleteFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == templates[i].Name })
+		p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: templates[i].Name, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}})
+	}
 }
 
 // mostAgents bounds the agents whose logs are read beside those of what is asked about.

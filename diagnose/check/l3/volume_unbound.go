@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
@@ -301,7 +302,7 @@ func volumeMissing(c *check.Case, claim *corev1.PersistentVolumeClaim, f *check.
 func noClaim(c *check.Case, v *place.PodVolume) *check.Finding {
 	if v.Own {
 		if !c.Exists || c.Age() < life.Patience {
-			return nil // made with the pod, or right after it
+			return classMissing(c, v) // it is made with the pod, or right after it
 		}
 		return unmadeClaim(c, v)
 	}
@@ -316,6 +317,23 @@ func noClaim(c *check.Case, v *place.PodVolume) *check.Finding {
 	}
 	slices.SortFunc(f.Edits, func(a, b edit.Edit) int { return strings.Compare(a.Text, b.Text) })
 	return f
+}
+
+// classMissing is about a claim that will be made for the pod, of a storage class that does not exist.
+func classMissing(c *check.Case, v *place.PodVolume) *check.Finding {
+	e := c.Pod.Spec.Volumes[v.Index].Ephemeral
+	if e == nil || e.VolumeClaimTemplate == nil || !c.Sees("storageclasses.storage.k8s.io", "") {
+		return nil
+	}
+	class := ptr.Deref(e.VolumeClaimTemplate.Spec.StorageClassName, "")
+	if class == "" || place.StorageClassNamed(c.Facts, class) != nil {
+		return nil
+	}
+	return &check.Finding{
+		Owner: check.User, Message: fmt.Sprintf("claim %s, which is made for the pod, asks for storage class %s, which does not exist", v.Name, class),
+		Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.volumes[%d].ephemeral.volumeClaimTemplate.spec.storageClassName", v.Index), Value: class}},
+		Advice:   "Name a storage class that exists, or have it made.",
+	}
 }
 
 // unmadeClaim words a claim that nobody has made for the pod, with what the API server said where it refused it; whoever refused it by a
