@@ -130,10 +130,15 @@ func (c *Cluster) deadKeys() (out []Finding) {
 				continue
 			}
 			hard := q.Spec.Hard[corev1.ResourceName(name)]
-			ref := facts.RefTo(q).In()
+			ref, of := facts.RefTo(q).In(), name
+			for _, r := range c.gpuNames() {
+				if strings.HasSuffix(name, "."+r) { // the prefix is written in another way
+					of = r
+				}
+			}
 			out = append(out, Finding{
-				Severity: Warn, Message: fmt.Sprintf("ResourceQuota %s of namespace %s limits nothing: the key %s has to be requests.%s", q.Name, q.Namespace, name, name),
-				Next: "rename the key to requests." + name, Objects: []string{ref}, Evidence: []facts.Evidence{{Object: ref, Field: `spec.hard["` + name + `"]`, Value: hard.String()}},
+				Severity: Warn, Message: fmt.Sprintf("ResourceQuota %s of namespace %s limits nothing: the key %s has to be requests.%s", q.Name, q.Namespace, name, of),
+				Next: "rename the key to requests." + of, Objects: []string{ref}, Evidence: []facts.Evidence{{Object: ref, Field: `spec.hard["` + name + `"]`, Value: hard.String()}},
 			})
 		}
 	}
@@ -146,21 +151,25 @@ func (c *Cluster) meant(key string) string {
 	if !ok || !strings.Contains(name, "/") || slices.ContainsFunc(c.Nodes, func(n *corev1.Node) bool { _, has := n.Status.Capacity[corev1.ResourceName(name)]; return has }) {
 		return ""
 	}
-	var offered []string
-	for _, g := range c.gpus {
-		for _, r := range g.resources() {
-			if !slices.Contains(offered, r) {
-				offered = append(offered, r)
-			}
-		}
-	}
-	slices.Sort(offered)
-	for _, r := range spelling.ByLikeness(name, offered) {
+	for _, r := range spelling.ByLikeness(name, c.gpuNames()) {
 		if spelling.Typo(name, r) {
 			return r
 		}
 	}
 	return ""
+}
+
+// gpuNames are the resources by which nodes offer their GPUs, by name.
+func (c *Cluster) gpuNames() (out []string) {
+	for _, g := range c.gpus {
+		for _, r := range g.resources() {
+			if !slices.Contains(out, r) {
+				out = append(out, r)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // narrowerThanQueue are queues that one namespace alone may use, whose ResourceQuotas allow less than the queue is promised.
