@@ -119,7 +119,8 @@ func installRun(ctx context.Context, o *installOptions) error {
 		return err
 	}
 	if o.manifests {
-		_, err := o.streams.Out.Write(install.Manifest(list))
+		all, optional := install.Manifests(list)
+		_, err := o.streams.Out.Write(append(all, optional...))
 		return failed(err)
 	}
 	client, err := o.administer()

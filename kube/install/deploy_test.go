@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"text/template"
@@ -40,17 +41,34 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-func manifest(t *testing.T, v Values) []byte {
+func manifests(t *testing.T, v Values) (all, optional []byte) {
 	t.Helper()
 	list, err := Objects(v)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Manifest(list)
+	return Manifests(list)
 }
 
 func TestManifestsAreWhatIsInstalled(t *testing.T) {
-	golden(t, "manifests/berth.yaml", manifest(t, Defaults(released)))
+	all, optional := manifests(t, Defaults(released))
+	golden(t, "manifests/berth.yaml", all)
+	golden(t, "manifests/berth-1.36.yaml", optional)
+}
+
+// kubectl and Helm fail on a kind that the cluster does not serve, so the file for every Kubernetes has none that is not served before 1.36.
+func TestManifestsForEveryKubernetes(t *testing.T) {
+	all, optional := manifests(t, Defaults(released))
+	for key, o := range documents(t, all) {
+		if strings.HasPrefix(key, "Mutating") {
+			t.Errorf("%s is not served before 1.36: %v", key, o)
+		}
+	}
+	for key := range documents(t, optional) {
+		if !strings.HasPrefix(key, "Mutating") {
+			t.Errorf("%s is served by every supported Kubernetes, and is left out of the file for all", key)
+		}
+	}
 }
 
 // chosen are the values of the chart: what stands in the objects where one goes, and what stands in the template.
@@ -65,10 +83,11 @@ var chosen = []struct{ mark, field string }{
 
 // The chart's template is the same objects with the values left open.
 func TestChartIsWhatIsInstalled(t *testing.T) {
-	text := string(manifest(t, Values{
+	all, optional := manifests(t, Values{
 		Image: chosen[0].mark, Replicas: 98765, CPU: resource.MustParse(chosen[2].mark), Memory: resource.MustParse(chosen[3].mark), Family: "CHOSEN-FAMILY", Config: "CHOSEN-CONFIG",
-	}))
-	if strings.Contains(text, "{{") {
+	})
+	text := string(all) + "{{- if .Capabilities.APIVersions.Has \"admissionregistration.k8s.io/v1/MutatingAdmissionPolicy\" }}\n" + string(optional) + "{{- end }}\n"
+	if strings.Contains(string(all)+string(optional), "{{") {
 		t.Fatal("Helm would take a part of an object for a template")
 	}
 	for _, c := range chosen {
@@ -80,8 +99,13 @@ func TestChartIsWhatIsInstalled(t *testing.T) {
 	golden(t, "chart/templates/berth.yaml", []byte(text))
 }
 
-// With its own values the chart is the manifest, object by object. Helm's language is text/template, and the template
-// uses nothing that Helm adds to it.
+// served are the kinds of a cluster, as Helm shows them to a template.
+type served []string
+
+func (s served) Has(kind string) bool { return slices.Contains(s, kind) }
+
+// With its own values the chart is the manifests that the cluster can take, object by object. Helm's language is text/template, and
+// the template uses nothing that Helm adds to it.
 func TestChartRendersTheManifest(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(deploy, "chart/templates/berth.yaml"))
 	if err != nil {
@@ -93,13 +117,21 @@ func TestChartRendersTheManifest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out bytes.Buffer
-	if err := parsed.Execute(&out, map[string]any{"Values": values}); err != nil {
-		t.Fatal(err)
-	}
-	want, got := documents(t, manifest(t, Defaults(released))), documents(t, out.Bytes())
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
+	all, optional := manifests(t, Defaults(released))
+	for _, c := range []struct {
+		kinds served
+		want  []byte
+	}{
+		{nil, all},
+		{served{"admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"}, append(slices.Clone(all), optional...)},
+	} {
+		var out bytes.Buffer
+		if err := parsed.Execute(&out, map[string]any{"Values": values, "Capabilities": map[string]any{"APIVersions": c.kinds}}); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(documents(t, c.want), documents(t, out.Bytes())); diff != "" {
+			t.Errorf("served %v: %s", c.kinds, diff)
+		}
 	}
 	var chart struct{ Version, AppVersion string }
 	readYAML(t, "chart/Chart.yaml", &chart)

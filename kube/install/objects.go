@@ -105,8 +105,8 @@ var places = map[string]string{
 	"ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
 }
 
-// noMutation is what is missing where the API server knows no MutatingAdmissionPolicy: it is served since Kubernetes 1.36.
-const noMutation = "this Kubernetes has no MutatingAdmissionPolicy (1.36 does): pods name the scheduler themselves, and nobody vouches for berth.dev/user"
+// noMutation is what is missing where the API server knows no MutatingAdmissionPolicy: its v1 is served since Kubernetes 1.36.
+const noMutation = "this Kubernetes serves no admissionregistration.k8s.io/v1 MutatingAdmissionPolicy (1.36 does): pods name schedulerName: berth themselves, and berth.dev/user is the author's word"
 
 // Objects are all objects of an installation in the order in which they are applied: what others need comes first, the
 // Deployment and what points at it last.
@@ -400,12 +400,17 @@ func deployment(v Values, labels map[string]string) *appsv1.Deployment {
 	}
 }
 
-// Manifest is all objects as one file for kubectl.
-func Manifest(list []Object) []byte {
-	var b bytes.Buffer
-	b.WriteString("# Made by `berth install --manifests`. Apply it with: kubectl apply --server-side -f FILE\n")
-	for _, o := range list {
-		fmt.Fprintf(&b, "---\n%s\n", bytes.TrimPrefix(bytes.TrimSpace(o.Text), []byte("---\n")))
+// Manifests are the objects as two files for kubectl: those that every supported Kubernetes takes, and those that are Optional.
+// kubectl and Helm fail on a file with a kind that the cluster does not serve.
+func Manifests(list []Object) (all, optional []byte) {
+	a := bytes.NewBufferString("# Made by `berth install --manifests`. Apply it with: kubectl apply --server-side -f FILE\n")
+	o := bytes.NewBufferString("# Made by `berth install --manifests`, for Kubernetes 1.36 and later. Before 1.36 leave out what follows in this file.\n")
+	for _, object := range list {
+		to := a
+		if object.Optional != "" {
+			to = o
+		}
+		fmt.Fprintf(to, "---\n%s\n", bytes.TrimPrefix(bytes.TrimSpace(object.Text), []byte("---\n")))
 	}
-	return b.Bytes()
+	return a.Bytes(), o.Bytes()
 }
