@@ -36,8 +36,12 @@ type Finding struct {
 	Text  string
 }
 
-// oldest is the first minor version of Kubernetes 1 with what Berth cannot do without: ValidatingAdmissionPolicy v1.
-const oldest = 30
+const (
+	// oldest is the first minor version of Kubernetes 1 with what Berth cannot do without: ValidatingAdmissionPolicy v1.
+	oldest = 30
+	// oldestPlayed and newestPlayed are the first and the last on which Berth is tested (docs/versions.md).
+	oldestPlayed, newestPlayed = 35, 37
+)
 
 // Preflight looks whether the cluster can take the objects, and what Berth would meet there. It writes nothing: each
 // object is applied in dry run, which asks the API server for everything that it would ask for: rights, escalation,
@@ -69,6 +73,8 @@ func checkVersion(_ context.Context, client kubernetes.Interface) ([]Finding, er
 		return []Finding{{Warn, "version", fmt.Sprintf("the API server says that it is %q, which Berth does not know", v.GitVersion)}}, nil
 	case minor < oldest:
 		return []Finding{{Fail, "version", fmt.Sprintf("Kubernetes %s has no ValidatingAdmissionPolicy v1: Berth needs 1.%d", v.GitVersion, oldest)}}, nil
+	case minor < oldestPlayed || minor > newestPlayed:
+		return []Finding{{Warn, "version", fmt.Sprintf("Berth is not tested on Kubernetes %s: it is on 1.%d to 1.%d", v.GitVersion, oldestPlayed, newestPlayed)}}, nil
 	}
 	return []Finding{{OK, "version", "Kubernetes " + v.GitVersion}}, nil
 }
@@ -77,8 +83,8 @@ func checkVersion(_ context.Context, client kubernetes.Interface) ([]Finding, er
 func checkGates(_ context.Context, client kubernetes.Interface) (out []Finding, err error) {
 	for _, k := range []struct{ group, kind, without string }{
 		{"admissionregistration.k8s.io/v1", "MutatingAdmissionPolicy", noMutation},
-		{"scheduling.k8s.io/v1beta1", "PodGroup", "no PodGroup of scheduling.k8s.io/v1beta1: gangs are named by berth.dev keys alone"},
-		{"resource.k8s.io/v1", "DeviceClass", "no resource.k8s.io/v1: GPUs are those of device plugins"},
+		{"scheduling.k8s.io/v1beta1", "PodGroup", "this Kubernetes serves no scheduling.k8s.io/v1beta1 PodGroup: gangs are named by berth.dev keys, and by kinds of other projects"},
+		{"resource.k8s.io/v1", "DeviceClass", "this Kubernetes serves no resource.k8s.io/v1 DeviceClass (1.34 does): GPUs are those of device plugins, and pods with claims of devices wait"},
 	} {
 		list, err := client.Discovery().ServerResourcesForGroupVersion(k.group)
 		if err != nil && !apierrors.IsNotFound(err) {

@@ -17,24 +17,26 @@ import (
 	"github.com/berth-dev/berth/kube/cluster"
 )
 
+// sometimes are kinds of Kubernetes that some supported versions do not serve, or not unless they are asked to, and what holds where
+// they are not. They are looked for once: whoever upgrades the API server restarts the scheduler.
+var sometimes = []struct{ version, kind, instead string }{
+	{"scheduling.k8s.io/v1beta1", "PodGroup", "gangs are named by berth.dev keys, and by kinds of other projects"},
+	{"scheduling.k8s.io/v1alpha3", "CompositePodGroup", "groups have no groups above them"},
+	{"resource.k8s.io/v1", "DeviceClass", "GPUs are those of device plugins, and pods with claims of devices wait"},
+	{"resource.k8s.io/v1", "DeviceTaintRule", "taints of devices are those in ResourceSlices"},
+}
+
 // watch starts the informers and returns when each has given its first list to the feed, or ctx has ended. stop
 // waits for them to end, which they do after ctx.
 func (s *scheduler) watch(ctx context.Context) (stop func(), err error) {
-	groups, err := s.serves(ctx, "scheduling.k8s.io/v1beta1", "PodGroup")
-	if err != nil {
-		return nil, fmt.Errorf("scheduler: watch: %w", err)
-	}
-	composites, err := s.serves(ctx, "scheduling.k8s.io/v1alpha3", "CompositePodGroup")
-	if err != nil {
-		return nil, fmt.Errorf("scheduler: watch: %w", err)
-	}
-	classes, err := s.serves(ctx, "resource.k8s.io/v1", "DeviceClass")
-	if err != nil {
-		return nil, fmt.Errorf("scheduler: watch: %w", err)
-	}
-	taints, err := s.serves(ctx, "resource.k8s.io/v1", "DeviceTaintRule")
-	if err != nil {
-		return nil, fmt.Errorf("scheduler: watch: %w", err)
+	has := make(map[string]bool)
+	for _, k := range sometimes {
+		if has[k.kind], err = s.serves(ctx, k.version, k.kind); err != nil {
+			return nil, fmt.Errorf("scheduler: watch: %w", err)
+		}
+		if !has[k.kind] {
+			s.log.Info("not served", "kind", k.version+" "+k.kind, "instead", k.instead)
+		}
 	}
 	all := s.factory()
 	var synced []cache.InformerSynced
@@ -65,19 +67,19 @@ func (s *scheduler) watch(ctx context.Context) (stop func(), err error) {
 	add(all.Policy().V1().PodDisruptionBudgets().Informer(), handler(f.SetBudget, f.RemoveBudget), false)
 	add(core.Services().Informer(), handler(f.SetService, f.RemoveService), false)
 	add(core.Namespaces().Informer(), handler(f.SetNamespace, f.RemoveNamespace), false)
-	if classes {
+	if has["DeviceClass"] {
 		add(all.Resource().V1().DeviceClasses().Informer(), handler(f.SetDeviceClass, f.RemoveDeviceClass), false)
 		add(all.Resource().V1().ResourceSlices().Informer(), handler(f.SetSlice, f.RemoveSlice), false)
 		add(all.Resource().V1().ResourceClaims().Informer(), handler(f.SetResourceClaim, f.RemoveResourceClaim), false)
 		add(all.Resource().V1().ResourceClaimTemplates().Informer(), handler(f.SetClaimTemplate, f.RemoveClaimTemplate), false)
 	}
-	if taints {
+	if has["DeviceTaintRule"] {
 		add(all.Resource().V1().DeviceTaintRules().Informer(), handler(f.SetTaintRule, f.RemoveTaintRule), false)
 	}
-	if groups {
+	if has["PodGroup"] {
 		add(all.Scheduling().V1beta1().PodGroups().Informer(), handler(f.SetGroup, f.RemoveGroup), true)
 	}
-	if composites {
+	if has["CompositePodGroup"] {
 		add(all.Scheduling().V1alpha3().CompositePodGroups().Informer(), handler(f.SetComposite, f.RemoveComposite), true)
 	}
 	queues, known, failed := s.watchQueues(ctx)

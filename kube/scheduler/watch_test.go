@@ -1,7 +1,10 @@
 package scheduler
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,6 +33,33 @@ func TestAServerThatIsNotAwakeYet(t *testing.T) {
 		w.after(15 * time.Second)
 		if got := w.at("a"); got[0] != "n1" {
 			t.Errorf("a is on %q", got[0])
+		}
+	})
+}
+
+// On an API server that serves none of the kinds that came late, pods and gangs are scheduled all the same; each kind is named once, with
+// what holds without it, and nothing of them is listed or watched.
+func TestKindsThatAreNotServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, node("n1", "r1", 2), pod("a", 1))
+		w.client.Resources = nil
+		var log bytes.Buffer
+		w.start(func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+		if got := w.at("a"); got[0] != "n1" {
+			t.Errorf("a is on %q", got[0])
+		}
+		for _, k := range sometimes {
+			if n := strings.Count(log.String(), k.version+" "+k.kind); n != 1 {
+				t.Errorf("%s is named %d times in %s", k.kind, n, log.String())
+			}
+		}
+		if strings.Contains(log.String(), "level=WARN") || strings.Contains(log.String(), "level=ERROR") {
+			t.Error(log.String())
+		}
+		for _, a := range w.client.Actions() {
+			if g := a.GetResource().Group; (a.GetVerb() == "list" || a.GetVerb() == "watch") && (g == "resource.k8s.io" || g == "scheduling.k8s.io") {
+				t.Errorf("%s of %s", a.GetVerb(), a.GetResource())
+			}
 		}
 	})
 }
