@@ -3,7 +3,7 @@
 GO    ?= go
 BERTH := bin/berth
 
-.PHONY: up build operators test drawn stories race fuzz verify soak bench bench-live packing chaos failover test-node test-helm conformance mutate mutations dist image vuln lint fmt clean
+.PHONY: up build operators test drawn stories race fuzz verify soak bench bench-live packing chaos failover test-node test-helm test-older conformance mutate mutations dist image vuln lint fmt clean
 
 up: build ## build Berth and start a cluster (ARGS="--fleet research-128" and so on)
 	@$(BERTH) up $(ARGS)
@@ -77,6 +77,10 @@ test-node: ## gangs, faults and the scheduler's image on a real node (ARGS="-nod
 
 test-helm: ## the chart on a real node, with Helm itself: install, upgrade, roll back, remove; see docs/node.md
 	@GO="$(GO)" MAKE="$(MAKE)" scripts/node -story=chart $(ARGS)
+
+# The API server and etcd of another Kubernetes, on loopback. Compiling them takes longer than CI has.
+test-older: ## kubectl-berth on the API servers of older Kubernetes (ARGS="v1.35"); see docs/versions.md
+	@GO="$(GO)" scripts/older $(ARGS)
 
 failover: build ## measure how long nothing is bound when the leading scheduler is killed 50 times and updated 10 times under load (ARGS="-kills 5 -rolls 2")
 	$(GO) run ./internal/failover -berth $(BERTH) $(ARGS)

@@ -256,6 +256,7 @@ var Rules = map[string]Rule{
 	"internal/image":                {Ring: Shell},
 	"internal/intruder":             {Ring: Edge},
 	"internal/mutate":               {Ring: Shell},
+	"internal/older":                {Ring: Shell, Imports: []string{"api/v1alpha1"}},
 	"internal/release":              {Ring: Shell},
 	"internal/selfsigned":           {Ring: Edge},
 	"internal/spelling":             {Ring: Pure},

@@ -53,6 +53,7 @@ var Modules = map[string][]string{
 	"internal/conformance/upstream":  {"go.etcd.io/etcd/server/v3"},
 	"internal/failover":              {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/klog/v2"},
 	"internal/intruder":              {"golang.org/x/sys"},
+	"internal/older":                 {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/klog/v2"},
 	"internal/scenario":              {"github.com/rogpeppe/go-internal"},
 	"kube/answer":                    {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/apiserver", "k8s.io/client-go"},
 	"kube/cluster":                   {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/component-helpers", "k8s.io/dynamic-resource-allocation", "k8s.io/utils"},
