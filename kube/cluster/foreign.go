@@ -379,15 +379,16 @@ func (f *Feed) reenterGroup(key groupKey) {
 	}
 }
 
-// foreignTerms is how a dialect reads the pod, nil where none does. Of several one counts: the one that lets it into a queue, then that of
-// its scheduler's name, then one that asks for something, by name. What it has for the others is told.
+// reading is what a dialect makes of a pod.
+type reading struct {
+	by   dialect.Dialect
+	said *dialect.Terms
+}
+
+// foreignTerms is how a dialect reads the pod, nil where none does. Of several one counts, and what the pod has for the others is told.
 func (f *Feed) foreignTerms(p *corev1.Pod) *dialect.Terms {
 	if !f.opts.Ours(p.Spec.SchedulerName) { // names of the dialects that are in use are ours
 		return nil
-	}
-	type reading struct {
-		by   dialect.Dialect
-		said *dialect.Terms
 	}
 	var all []reading
 	pod := &dialect.Pod{Pod: p, Owners: f.owned(p)}
@@ -402,40 +403,47 @@ func (f *Feed) foreignTerms(p *corev1.Pod) *dialect.Terms {
 	if len(all) == 0 {
 		return nil
 	}
-	rank := func(r reading) int {
-		switch {
-		case r.said.Entrance != "":
-			return 0
-		case slices.Contains(r.by.SchedulerNames(), p.Spec.SchedulerName):
-			return 1
-		case len(r.said.Keys) > 0:
-			return 2
-		}
-		return 3
-	}
 	slices.SortFunc(all, func(a, b reading) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.by.Name(), b.by.Name()))
+		return cmp.Or(cmp.Compare(a.rank(p), b.rank(p)), cmp.Compare(a.by.Name(), b.by.Name()))
 	})
-	out := all[0].said
-	if len(all) > 1 {
-		both := *out
-		both.Unread = slices.Clone(out.Unread)
-		for _, other := range all[1:] {
-			both.Unread = append(both.Unread, other.said.Unread...)
-			if len(other.said.Keys) == 0 && other.said.Group == nil { // it had nothing to say beside that
-				continue
-			}
-			keys := pod.Keys(other.by.Domains(), all[0].by.Domains(), other.said.Heeded)
-			if q := other.said.Keys[v1alpha1.KeyQueue]; q != "" && len(keys) == 0 && rank(other) != 1 { // by its namespace
-				keys = []string{"queue " + q + " of " + other.by.Name()}
-			}
-			both.Unread = append(both.Unread, keys...)
-		}
-		slices.Sort(both.Unread)
-		both.Unread = slices.Compact(both.Unread)
-		out = &both
+	return f.untilLater(f.tiers.apply(withOthers(pod, all)))
+}
+
+// rank orders the dialects that read a pod: first the one that lets it into a queue, then that of its scheduler's name, then those that
+// ask for something.
+func (r reading) rank(p *corev1.Pod) int {
+	switch {
+	case r.said.Entrance != "":
+		return 0
+	case slices.Contains(r.by.SchedulerNames(), p.Spec.SchedulerName):
+		return 1
+	case len(r.said.Keys) > 0:
+		return 2
 	}
-	return f.untilLater(f.tiers.apply(out))
+	return 3
+}
+
+// withOthers is the first reading, with what the pod has for the other dialects as unread.
+func withOthers(p *dialect.Pod, all []reading) *dialect.Terms {
+	if len(all) == 1 {
+		return all[0].said
+	}
+	out := *all[0].said
+	out.Unread = slices.Clone(out.Unread)
+	for _, other := range all[1:] {
+		out.Unread = append(out.Unread, other.said.Unread...)
+		if len(other.said.Keys) == 0 && other.said.Group == nil { // it had nothing to say beside that
+			continue
+		}
+		keys := p.Keys(other.by.Domains(), all[0].by.Domains(), other.said.Heeded)
+		if q := other.said.Keys[v1alpha1.KeyQueue]; q != "" && len(keys) == 0 && other.rank(p.Pod) != 1 { // by its namespace
+			keys = []string{"queue " + q + " of " + other.by.Name()}
+		}
+		out.Unread = append(out.Unread, keys...)
+	}
+	slices.Sort(out.Unread)
+	out.Unread = slices.Compact(out.Unread)
+	return &out
 }
 
 // untilLater has a pod that is not planned before a time wait for that time. In a Model nothing is kept for workloads that others have
