@@ -249,7 +249,7 @@ var Rules = map[string]Rule{
 	"internal/chaos": {Ring: Shell, Imports: []string{
 		"api/v1alpha1", "controlplane/home", "engine", "internal/selfsigned", "kube/convert", "kube/report", "kube/scheduler", "record",
 	}, Tests: []string{"engine/why"}},
-	"internal/conformance":          {Ring: Edge, Tests: []string{"diagnose/submit/workload", "engine", "engine/why", "kube/cluster", "kube/convert"}, Heavy: true},
+	"internal/conformance":          {Ring: Edge, Tests: []string{"diagnose/facts", "diagnose/submit/workload", "engine", "engine/why", "kube/cluster", "kube/convert"}, Heavy: true},
 	"internal/conformance/upstream": {Ring: Edge},
 	"internal/chromium":             {Ring: Edge},
 	"internal/failover":             {Ring: Shell},

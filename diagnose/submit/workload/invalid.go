@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -28,15 +29,15 @@ func Invalid(o facts.Object) *Fault {
 		return nil
 	}
 	f := &Fault{Cause: invalidManifest, Message: err.Error(), Whole: true}
+	tried := o.DeepCopyObject().(facts.Object)
 	path := ""
-	var spec *corev1.PodSpec
-	switch o := o.(type) {
+	switch tried := tried.(type) {
 	case *batchv1.Job:
-		path, spec = "/spec/template/spec/restartPolicy", &o.Spec.Template.Spec
+		path, tried.Spec.Template.Spec.RestartPolicy = "/spec/template/spec/restartPolicy", corev1.RestartPolicyNever
 	case *batchv1.CronJob:
-		path, spec = "/spec/jobTemplate/spec/template/spec/restartPolicy", &o.Spec.JobTemplate.Spec.Template.Spec
+		path, tried.Spec.JobTemplate.Spec.Template.Spec.RestartPolicy = "/spec/jobTemplate/spec/template/spec/restartPolicy", corev1.RestartPolicyNever
 	}
-	if spec != nil && spec.RestartPolicy != corev1.RestartPolicyNever {
+	if path != "" && invalid(tried) == nil {
 		f.Edit, f.Patch = "set restartPolicy to Never", []edit.Op{{Op: "add", Path: path, Value: string(corev1.RestartPolicyNever)}}
 	}
 	return f
@@ -74,11 +75,15 @@ func invalid(o facts.Object) error {
 // invalidJob is about a Job's own fields: what counts as success or failure, by index or as a whole.
 func invalidJob(at string, j *batchv1.JobSpec) error {
 	restarts := j.Template.Spec.RestartPolicy
+	completions := ptr.Deref(j.Completions, 0)
+	if j.Completions == nil && j.Parallelism == nil {
+		completions = 1
+	}
 	indexed := ptr.Deref(j.CompletionMode, batchv1.NonIndexedCompletion) == batchv1.IndexedCompletion
 	switch {
 	case restarts != corev1.RestartPolicyNever && restarts != corev1.RestartPolicyOnFailure:
 		return fmt.Errorf("%s.template.spec.restartPolicy: of a Job it is Never or OnFailure, and not %s", at, cmp.Or(string(restarts), "Always, as it is where nothing is said"))
-	case indexed && j.Completions == nil:
+	case indexed && j.Completions == nil && j.Parallelism != nil: // without either both are 1
 		return fmt.Errorf("%s.completions: an Indexed Job needs it", at)
 	case j.PodFailurePolicy != nil && restarts != corev1.RestartPolicyNever:
 		return fmt.Errorf("%s.podFailurePolicy: it needs restartPolicy Never, which is %s", at, restarts)
@@ -86,12 +91,10 @@ func invalidJob(at string, j *batchv1.JobSpec) error {
 		return fmt.Errorf("%s.podReplacementPolicy: with a podFailurePolicy only Failed is allowed", at)
 	case j.BackoffLimitPerIndex != nil && !indexed:
 		return fmt.Errorf("%s.backoffLimitPerIndex: it needs completionMode Indexed", at)
-	case j.BackoffLimitPerIndex != nil && restarts != corev1.RestartPolicyNever:
-		return fmt.Errorf("%s.backoffLimitPerIndex: it needs restartPolicy Never, which is %s", at, restarts)
 	case j.MaxFailedIndexes != nil && j.BackoffLimitPerIndex == nil:
 		return fmt.Errorf("%s.maxFailedIndexes: it needs backoffLimitPerIndex", at)
-	case j.MaxFailedIndexes != nil && *j.MaxFailedIndexes > ptr.Deref(j.Completions, 0):
-		return fmt.Errorf("%s.maxFailedIndexes: %d is more than the %d completions", at, *j.MaxFailedIndexes, ptr.Deref(j.Completions, 0))
+	case j.MaxFailedIndexes != nil && *j.MaxFailedIndexes > completions:
+		return fmt.Errorf("%s.maxFailedIndexes: %d is more than the %d completions", at, *j.MaxFailedIndexes, completions)
 	case j.SuccessPolicy != nil && !indexed:
 		return fmt.Errorf("%s.successPolicy: it needs completionMode Indexed", at)
 	}
@@ -103,14 +106,14 @@ func invalidJob(at string, j *batchv1.JobSpec) error {
 			return fmt.Errorf("%s.%s: %d is below zero", at, n.field, *n.value)
 		}
 	}
-	if err := invalidPolicies(at, j); err != nil {
+	if err := invalidPolicies(at, j, completions); err != nil {
 		return err
 	}
 	return invalidPod(at+".template.spec", &j.Template.Spec)
 }
 
 // invalidPolicies is about the rules of what ends a Job.
-func invalidPolicies(at string, j *batchv1.JobSpec) error {
+func invalidPolicies(at string, j *batchv1.JobSpec, completions int32) error {
 	if p := j.PodFailurePolicy; p != nil {
 		for i, r := range p.Rules {
 			where := fmt.Sprintf("%s.podFailurePolicy.rules[%d]", at, i)
@@ -134,15 +137,50 @@ func invalidPolicies(at string, j *batchv1.JobSpec) error {
 			return fmt.Errorf("%s.successPolicy.rules: there are none", at)
 		}
 		for i, r := range p.Rules {
+			where := fmt.Sprintf("%s.successPolicy.rules[%d]", at, i)
 			if r.SucceededCount == nil && r.SucceededIndexes == nil {
-				return fmt.Errorf("%s.successPolicy.rules[%d]: it needs succeededCount or succeededIndexes", at, i)
+				return fmt.Errorf("%s: it needs succeededCount or succeededIndexes", where)
 			}
-			if most := ptr.Deref(j.Completions, 0); ptr.Deref(r.SucceededCount, 0) > most {
-				return fmt.Errorf("%s.successPolicy.rules[%d].succeededCount: %d is more than the %d completions", at, i, *r.SucceededCount, most)
+			most := completions
+			if r.SucceededIndexes != nil {
+				n, err := countIndexes(*r.SucceededIndexes, completions)
+				if err != nil {
+					return fmt.Errorf("%s.succeededIndexes: %w", where, err)
+				}
+				most = n
+			}
+			if n := ptr.Deref(r.SucceededCount, 0); n < 0 || n > most {
+				return fmt.Errorf("%s.succeededCount: %d, and there are %d indexes", where, n, most)
 			}
 		}
 	}
 	return nil
+}
+
+// countIndexes says how many indexes a list like 0,2-4 has, which rises and stays below the number of completions.
+func countIndexes(list string, completions int32) (total int32, err error) {
+	if list == "" {
+		return 0, nil
+	}
+	next := 0 // the least that may come
+	for span := range strings.SplitSeq(list, ",") {
+		first, last, several := strings.Cut(span, "-")
+		from, err := strconv.Atoi(first)
+		if err != nil {
+			return 0, fmt.Errorf("%q is no index", first)
+		}
+		to := from
+		if several {
+			if to, err = strconv.Atoi(last); err != nil {
+				return 0, fmt.Errorf("%q is no index", last)
+			}
+		}
+		if from < next || to < from || several && to == from || to >= int(completions) {
+			return 0, fmt.Errorf("%s is not in rising order below %d", span, completions)
+		}
+		total, next = total+int32(to-from+1), to+1
+	}
+	return total, nil
 }
 
 func calls(name string, spec *corev1.PodSpec) bool {
@@ -315,27 +353,26 @@ func invalidAffinity(at string, s *corev1.PodSpec) error {
 	if a == nil {
 		return nil
 	}
-	if a.NodeAffinity != nil {
-		if n := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution; n != nil {
-			const field = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
-			if len(n.NodeSelectorTerms) == 0 {
-				return fmt.Errorf("%s.%s: there are none", at, field)
-			}
-			for i, t := range n.NodeSelectorTerms {
-				for k, e := range slices.Concat(t.MatchExpressions, t.MatchFields) {
-					if !operands(e.Operator, len(e.Values)) {
-						return fmt.Errorf("%s.%s[%d]: expression %d on %s has operator %s and %d values", at, field, i, k, e.Key, e.Operator, len(e.Values))
-					}
-				}
-			}
+	if n := a.NodeAffinity; n != nil {
+		if err := invalidNodeAffinity(at+".affinity.nodeAffinity", n); err != nil {
+			return err
 		}
 	}
 	var terms []corev1.PodAffinityTerm
+	var weighted []corev1.WeightedPodAffinityTerm
 	if a.PodAffinity != nil {
 		terms = append(terms, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution...)
+		weighted = append(weighted, a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution...)
 	}
 	if a.PodAntiAffinity != nil {
 		terms = append(terms, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution...)
+		weighted = append(weighted, a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution...)
+	}
+	for _, w := range weighted {
+		if !weighs(w.Weight) {
+			return fmt.Errorf("%s.affinity: a preference between pods has weight %d, and 1 to 100 are allowed", at, w.Weight)
+		}
+		terms = append(terms, w.PodAffinityTerm)
 	}
 	for _, t := range terms {
 		if t.TopologyKey == "" {
@@ -344,6 +381,40 @@ func invalidAffinity(at string, s *corev1.PodSpec) error {
 	}
 	return nil
 }
+
+func invalidNodeAffinity(at string, a *corev1.NodeAffinity) error {
+	terms := func(field string, all ...corev1.NodeSelectorTerm) error {
+		for i, t := range all {
+			for k, e := range slices.Concat(t.MatchExpressions, t.MatchFields) {
+				if !operands(e.Operator, len(e.Values)) {
+					return fmt.Errorf("%s.%s[%d]: expression %d on %s has operator %s and %d values", at, field, i, k, e.Key, e.Operator, len(e.Values))
+				}
+			}
+		}
+		return nil
+	}
+	if n := a.RequiredDuringSchedulingIgnoredDuringExecution; n != nil {
+		const field = "requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+		if len(n.NodeSelectorTerms) == 0 {
+			return fmt.Errorf("%s.%s: there are none", at, field)
+		}
+		if err := terms(field, n.NodeSelectorTerms...); err != nil {
+			return err
+		}
+	}
+	const field = "preferredDuringSchedulingIgnoredDuringExecution"
+	for i, p := range a.PreferredDuringSchedulingIgnoredDuringExecution {
+		if !weighs(p.Weight) {
+			return fmt.Errorf("%s.%s[%d].weight: it is %d, and 1 to 100 are allowed", at, field, i, p.Weight)
+		}
+		if err := terms(field, p.Preference); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func weighs(weight int32) bool { return weight >= 1 && weight <= 100 }
 
 // operands says whether the operator takes so many values.
 func operands(o corev1.NodeSelectorOperator, n int) bool {

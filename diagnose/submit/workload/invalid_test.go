@@ -21,7 +21,8 @@ func TestInvalid(t *testing.T) {
 		{job("", never), ""},
 		{job("", c), "restartPolicy"},
 		{job("", "restartPolicy: Always, "+c), "restartPolicy"},
-		{job("completionMode: Indexed, ", never), "spec.completions"},
+		{job("completionMode: Indexed, ", never), ""},
+		{job("completionMode: Indexed, parallelism: 2, ", never), "spec.completions"},
 		{job("completionMode: Indexed, completions: 2, successPolicy: {rules: [{succeededCount: 1}]}, ", never), ""},
 		{job("completions: 2, successPolicy: {rules: [{succeededCount: 1}]}, ", never), "spec.successPolicy"},
 		{job("completionMode: Indexed, completions: 2, successPolicy: {rules: [{succeededCount: 3}]}, ", never), "succeededCount"},
@@ -77,6 +78,9 @@ func TestInvalid(t *testing.T) {
 		said := ""
 		if f := Invalid(w.Object); f != nil {
 			said = f.Message
+			if fixed := strings.Contains(said, "estartPolicy") && !strings.Contains(said, "only Always"); fixed != (f.Edit != "") {
+				t.Errorf("%q offers %q for\n%s", said, f.Edit, o.text)
+			}
 		}
 		if (said == "") != (o.says == "") || !strings.Contains(said, o.says) {
 			t.Errorf("%q is said of\n%s", said, o.text)
