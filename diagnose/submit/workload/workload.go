@@ -93,7 +93,8 @@ type Options struct {
 	Nodes     []*corev1.Node // a DaemonSet has a pod on each that it matches
 	UID       func() types.UID
 	Budget    *int // pods that may still be made of all objects; nil: MostPods for each
-	// LetIn says whether a Job that is suspended is so until a queue lets it in: it has the pods that it will have then. Nil: none is.
+	// LetIn says whether a Job, or an object whose pods a queue lets in one by one, is suspended until a queue lets it in: it has the pods
+	// that it will have then. Nil: none is.
 	LetIn func(*metav1.ObjectMeta) bool
 	// Runtime finds the TrainingRuntime or ClusterTrainingRuntime that a TrainJob names, nil for none. Nil: there are none.
 	Runtime func(kind, namespace, name string) *unstructured.Unstructured
@@ -146,6 +147,7 @@ func Of(object map[string]any, o Options) (*Workload, facts.Object, error) {
 	case *appsv1.DaemonSet:
 		w.add(m.daemonSet(t))
 	case *unstructured.Unstructured:
+		m.resume(t)
 		if t.GetKind() == "JobSet" && t.GroupVersionKind().Group == "jobset.x-k8s.io" {
 			err = m.jobSet(w, t)
 		} else if t.GetKind() == "Job" && t.GroupVersionKind().Group == "batch.volcano.sh" && o.Volcano {
@@ -278,6 +280,22 @@ func (m *maker) part(name string, by, above facts.Object, template string, t *co
 	}
 	m.left -= len(p.Pods)
 	return p
+}
+
+// resumed are the kinds that kube/dialect/kueue/install/policy.yaml has resumed, since their pods are let in themselves.
+var resumed = map[string][]string{
+	"jobset.x-k8s.io": {"JobSet"},
+	"kubeflow.org":    {"MPIJob", "PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob"},
+	"ray.io":          {"RayCluster", "RayJob"},
+}
+
+// resume takes back that an object is suspended, where it is so until a queue lets its pods in.
+func (m *maker) resume(u *unstructured.Unstructured) {
+	field, yes := facts.Suspended(u)
+	meta := &metav1.ObjectMeta{Name: u.GetName(), Namespace: u.GetNamespace(), Labels: u.GetLabels(), Annotations: u.GetAnnotations()}
+	if yes && m.letIn != nil && slices.Contains(resumed[u.GroupVersionKind().Group], u.GetKind()) && m.letIn(meta) {
+		unstructured.RemoveNestedField(u.Object, strings.Split(field, ".")...)
+	}
 }
 
 func (m *maker) job(name string, j *batchv1.Job, above facts.Object, template string) Part {

@@ -8,8 +8,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/kube/manifest"
 )
@@ -120,6 +122,34 @@ func words(w *Workload, err error) string {
 		out = append(out, "claim "+c.Name)
 	}
 	return strings.Join(out, "\n")
+}
+
+// An object that is suspended until a queue lets it in has the pods that it will have then, if something resumes its kind.
+func TestSuspendedUntilLetIn(t *testing.T) {
+	const pod, queued = "{spec: {containers: [{name: c, image: i}]}}", "metadata: {name: x, labels: {queue: q}}"
+	for text, want := range map[string]int{
+		"{apiVersion: ray.io/v1, kind: RayJob, " + queued + ", spec: {suspend: true, rayClusterSpec: {headGroupSpec: {template: " + pod + "}}}}":                                   2,
+		"{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, " + queued + ", spec: {suspend: true, replicatedJobs: [{name: a, template: {spec: {template: " + pod + "}}}]}}":      1,
+		"{apiVersion: kubeflow.org/v1, kind: PyTorchJob, " + queued + ", spec: {runPolicy: {suspend: true}, pytorchReplicaSpecs: {Worker: {replicas: 3, template: " + pod + "}}}}": 3,
+		"{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: x}, spec: {suspend: true, rayClusterSpec: {headGroupSpec: {template: " + pod + "}}}}":                              0,
+		"{apiVersion: example.com/v1, kind: Other, " + queued + ", spec: {suspend: true, replicas: 2, template: " + pod + "}}":                                                     0,
+	} {
+		var object map[string]any
+		if err := yaml.Unmarshal([]byte(text), &object); err != nil {
+			t.Fatal(err)
+		}
+		w, _, err := Of(object, Options{UID: func() types.UID { return "u" }, LetIn: func(m *metav1.ObjectMeta) bool { return m.Labels["queue"] != "" }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := 0
+		for _, p := range w.Parts {
+			got += p.Wanted
+		}
+		if got != want || (w.Idle != "") != (want == 0) {
+			t.Errorf("%d pods, idle %q, want %d of\n%s", got, w.Idle, want, text)
+		}
+	}
 }
 
 // FuzzOf reads objects of any shape: pods come of it, or an error, and never too many.
