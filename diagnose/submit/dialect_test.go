@@ -53,8 +53,19 @@ spec:
       - {name: train, image: registry.example/train:1, resources: {requests: {cpu: 100m}}}
 `
 	}
-	for name, c := range map[string]struct{ dialect, scheduler, objects string }{
-		"kai": {"kai", "kai-scheduler", kaiQueue + job("kai.scheduler/queue: team", `kai.scheduler/batch-min-member: "3"`, "kai-scheduler")},
+	const class = `
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: WorkloadPriorityClass
+metadata: {name: urgent}
+value: 1000
+---
+`
+	for name, c := range map[string]struct {
+		dialect, scheduler, objects string
+		priority                    int32
+	}{
+		"kueue, by its own priority class": {"kueue", "default-scheduler", class + kueueQueue + job("kueue.x-k8s.io/queue-name: team, kueue.x-k8s.io/priority-class: urgent", "", "default-scheduler"), 1000},
+		"kai":                              {"kai", "kai-scheduler", kaiQueue + job("kai.scheduler/queue: team", `kai.scheduler/batch-min-member: "3"`, "kai-scheduler"), 50},
 		"kai, cliques of Grove": {"kai", "kai-scheduler", kaiQueue + `
 apiVersion: grove.io/v1alpha1
 kind: PodCliqueSet
@@ -64,17 +75,17 @@ spec:
     cliques:
     - {name: a, labels: {kai.scheduler/queue: team}, spec: {replicas: 1, podSpec: {schedulerName: kai-scheduler, containers: [{name: m, image: registry.example/a:1, resources: {requests: {cpu: 100m}}}]}}}
     - {name: b, labels: {kai.scheduler/queue: team}, spec: {replicas: 2, podSpec: {schedulerName: kai-scheduler, containers: [{name: m, image: registry.example/b:1, resources: {requests: {cpu: 100m}}}]}}}
-`},
-		"kueue":                          {"kueue", "default-scheduler", kueueQueue + job("kueue.x-k8s.io/queue-name: team", "", "default-scheduler")},
-		"kueue, suspended by its author": {"kueue", "default-scheduler", kueueQueue + strings.Replace(job("kueue.x-k8s.io/queue-name: team", "", "default-scheduler"), "spec:\n", "spec:\n  suspend: true\n", 1)},
+`, 50},
+		"kueue":                          {"kueue", "default-scheduler", kueueQueue + job("kueue.x-k8s.io/queue-name: team", "", "default-scheduler"), 0},
+		"kueue, suspended by its author": {"kueue", "default-scheduler", kueueQueue + strings.Replace(job("kueue.x-k8s.io/queue-name: team", "", "default-scheduler"), "spec:\n", "spec:\n  suspend: true\n", 1), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := twoZones()
 			f.Speaks = []string{c.dialect}
 			w := World{Facts: f, Bare: true, Model: cluster.ModelOptions{For: []string{"berth", c.scheduler}, Dialects: []string{c.dialect}}}
 			r := Check(w, "default", items(t, c.objects))
-			if len(r.Workloads) != 1 || r.Workloads[0].Verdict != Starts {
-				t.Errorf("%+v", r.Workloads)
+			if len(r.Workloads) != 1 || r.Workloads[0].Verdict != Starts || r.Workloads[0].Terms.Priority != c.priority {
+				t.Errorf("%+v, priority %d", r.Workloads, r.Workloads[0].Terms.Priority)
 			}
 		})
 	}

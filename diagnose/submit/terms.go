@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/diagnose/internal/podspec"
@@ -32,8 +31,8 @@ func (c *checker) terms(s *submission) *Terms {
 	if len(s.pods) == 0 {
 		return nil
 	}
-	p := s.pods[0]
-	t := &Terms{Scheduler: p.Spec.SchedulerName, Queue: c.full.model.QueueOf(keyOf(p)), Priority: ptr.Deref(p.Spec.Priority, 0), Preemptible: true}
+	p, model := s.pods[0], c.full.model
+	t := &Terms{Scheduler: p.Spec.SchedulerName, Queue: model.QueueOf(keyOf(p)), Priority: model.PriorityOf(keyOf(p)), Preemptible: true}
 	if value, _ := c.now.Inherited(p, v1alpha1.KeyPreemptible); value == "false" {
 		t.Preemptible = false
 	}

@@ -65,6 +65,19 @@ func (m *Model) QueueOf(pod string) string {
 	return m.feed.Find(pod).Queue
 }
 
+// PriorityOf is the priority by which the pod (namespace/name) is scheduled: that of its spec, or what a dialect has in its place.
+func (m *Model) PriorityOf(pod string) int32 {
+	m.settle()
+	known := m.feed.members.pods[pod]
+	switch {
+	case known == nil:
+		return 0
+	case known.foreign != nil && known.foreign.Priority != nil:
+		return *known.foreign.Priority
+	}
+	return priorityOf(known)
+}
+
 // Holders are who has the resource on nodes that match the pod (namespace/name), most first: whom it waits for.
 func (m *Model) Holders(pod, resource string, now time.Time) []engine.Held {
 	m.settle()
