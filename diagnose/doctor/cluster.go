@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/diagnose/facts"
@@ -31,7 +32,7 @@ type Cluster struct {
 	devices []measured // by node and GPU
 	report  func(string) engine.Report
 	counted []Capacity                      // by capacities; nil: not yet
-	sliced  map[string]bool                 // nodes whose devices are offered in ResourceSlices
+	sliced  map[string]bool                 // nodes whose GPUs are offered in ResourceSlices
 	plugins map[*vendor][]*appsv1.DaemonSet // of vendors but NVIDIA, whose stack is known in detail
 }
 
@@ -56,7 +57,9 @@ type gpuPod struct {
 func newCluster(in Input) *Cluster {
 	c := &Cluster{Facts: in.Facts, stack: gpustack.Of(in.Facts), samples: in.Samples, report: in.Report, byName: make(map[string]*gpuNode), sliced: make(map[string]bool), plugins: make(map[*vendor][]*appsv1.DaemonSet)}
 	for _, s := range in.Facts.ResourceSlices {
-		c.sliced[ptr.Deref(s.Spec.NodeName, "")] = true
+		if slices.ContainsFunc(s.Spec.Devices, func(d resourcev1.Device) bool { return isGPUDevice(s.Spec.Driver, &d) }) {
+			c.sliced[ptr.Deref(s.Spec.NodeName, "")] = true
+		}
 	}
 	for _, d := range in.Facts.DaemonSets {
 		for _, v := range vendors {

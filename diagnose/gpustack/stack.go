@@ -101,7 +101,8 @@ func makeStack(f *facts.Facts) *Stack {
 		})
 	}
 	for _, r := range f.ResourceSlices {
-		if strings.HasSuffix(r.Spec.Driver, "nvidia.com") {
+		// Other drivers of NVIDIA's offer network cards, and channels between GPUs that a device plugin counts.
+		if r.Spec.Driver == "gpu.nvidia.com" {
 			s.dra[ptr.Deref(r.Spec.NodeName, "")] = true
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
@@ -168,5 +169,17 @@ func TestSound(t *testing.T) {
 	}
 	if b, _ := n.Marshal(); string(b) != func() string { b, _ := before.Marshal(); return string(b) }() {
 		t.Error("the node was changed")
+	}
+}
+
+// A node whose network cards or NVLink channels are offered in ResourceSlices has its GPUs by count, whoever made the driver.
+func TestGPUsByClaim(t *testing.T) {
+	for driver, want := range map[string]bool{"gpu.nvidia.com": true, "compute-domain.nvidia.com": false, "dra.net": false, "nic.nvidia.com": false} {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+		s := &resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{Driver: driver, NodeName: &n.Name, Devices: []resourcev1.Device{{Name: "a"}}}}
+		f := &facts.Facts{Objects: facts.Objects{Nodes: []*corev1.Node{n}, ResourceSlices: []*resourcev1.ResourceSlice{s}}}
+		if got := Of(f).byClaim(n); got != want {
+			t.Errorf("%s: by claim %v, want %v", driver, got, want)
+		}
 	}
 }
