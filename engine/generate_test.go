@@ -82,7 +82,7 @@ func anyNode(t *rapid.T, name string) engine.Node {
 		n.Devices = anyDevices(t, name, gpus)
 	}
 	if seldom(t, 3) {
-		n.Devices, n.Offers = nil, anyOffers(t, name)
+		n.Devices, n.Offers, n.ByClaims = nil, anyOffers(t, name), pick(t, []string{gpu}, []string{gpu}, nil, []string{mig})
 	} else if seldom(t, 2) {
 		n.Slices, n.Model = anySlices(t), pick(t, "", "A", "B", "A-MIG-1g.10gb")
 		if n.Slices[0].Resource == gpu {
@@ -90,6 +90,9 @@ func anyNode(t *rapid.T, name string) engine.Node {
 		} else {
 			n.Allocatable = append(n.Allocatable, engine.Amount{Resource: mig, Value: pick[int64](t, 2, 1, 4)})
 		}
+	}
+	if n.Offers == nil && seldom(t, 3) { // beside what a device plugin counts
+		n.Offers, n.ByClaims = anyOffers(t, name), pick(t, nil, nil, nil, []string{mig}, []string{gpu})
 	}
 	return n
 }
@@ -189,7 +192,12 @@ func anySpec(t *rapid.T) engine.Spec {
 		anyNames(t, &s.GPU)
 	}
 	if seldom(t, 3) {
-		s.Requests[0].Value, s.GPU, s.Claims = pick[int64](t, 0, 0, 1), engine.GPU{}, anyClaims(t)
+		s.Claims = anyClaims(t)
+		if s.Claims.GPUsByCount = seldom(t, 1); !s.Claims.GPUsByCount {
+			s.Requests[0].Value, s.GPU = pick[int64](t, 0, 0, 1), engine.GPU{}
+		} else if seldom(t, 2) {
+			s.Requests[0].Value, s.GPU, s.Part = 0, engine.GPU{Models: s.GPU.Models}, anyPart(t)
+		}
 		s.Claimed = pick[int64](t, 0, 0, 142, 500)
 	} else if seldom(t, 2) {
 		s.Requests[0].Value, s.GPU, s.Part = 0, engine.GPU{Models: s.GPU.Models}, anyPart(t)

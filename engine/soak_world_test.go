@@ -189,6 +189,13 @@ func (w *soakWorld) addNode(name string) {
 			n.Allocatable = append(n.Allocatable, engine.Amount{Resource: soakMIG, Value: soakPick[int64](w, 2, 4, 7)})
 		}
 	}
+	// Network cards for claims, on GPU nodes and others: they are nobody's business who asks for GPUs. They are drawn from nothing, so that
+	// the rest of a world stays what it is.
+	if (w.seed+uint64(len(w.nodes)))%3 == 0 {
+		for i := range 2 {
+			n.Offers = append(n.Offers, engine.Offer{ID: fmt.Sprintf("nic/%s/%d", name, i), Selections: []string{"nic"}})
+		}
+	}
 	w.tellNode(n)
 }
 

@@ -2,6 +2,7 @@ package record
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/berth-dev/berth/engine"
 )
@@ -32,6 +33,20 @@ func decodeOlder(b []byte) (line, error) {
 	var v olderLine
 	err := json.Unmarshal(b, &v)
 	return line{Segment: v.Segment, Live: v.Live.now(), Change: v.Change.now(), Cycle: v.Cycle}, err
+}
+
+// byClaims is the first version of the values in which nodes say what they give through claims alone.
+const byClaims = 28
+
+// sayByClaims has the node of an older change give by claims whatever it has, if it offers devices: that was the rule.
+func sayByClaims(c *engine.Change) {
+	if c == nil || c.Node == nil || len(c.Node.Offers) == 0 {
+		return
+	}
+	for _, a := range c.Node.Allocatable {
+		c.Node.ByClaims = append(c.Node.ByClaims, a.Resource)
+	}
+	slices.Sort(c.Node.ByClaims)
 }
 
 // now is the change in the names of now.

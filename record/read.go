@@ -138,6 +138,10 @@ func (l *lines) decode(b []byte) (line, error) {
 	if err != nil {
 		return v, fmt.Errorf("line %d: %w", l.n, err)
 	}
+	if l.values > 0 && l.values < byClaims {
+		sayByClaims(v.Live)
+		sayByClaims(v.Change)
+	}
 	set := 0
 	for _, is := range []bool{v.Segment != nil, v.Live != nil, v.Change != nil, v.Cycle != nil} {
 		if is {

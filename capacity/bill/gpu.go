@@ -1,6 +1,7 @@
 package bill
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -79,7 +80,7 @@ func heldBy(p *engine.Pod, n *engine.Node, resource string) int64 {
 			memory = n.Devices[0].Memory
 		}
 		return int64(p.Part.Cards) * p.Part.Charge(memory, "")
-	case p.Claims != nil && (n == nil && !p.Claims.Counted || n != nil && len(n.Offers) > 0):
+	case p.Claims != nil && !p.Claims.GPUsByCount && (n == nil && !p.Claims.Counted || n != nil && slices.Contains(n.ByClaims, resource)):
 		return claimed(p)
 	}
 	out := int64(0)

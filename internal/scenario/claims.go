@@ -77,9 +77,10 @@ func cards(text string) (func(*machine, moment), error) {
 }
 
 // claim reads "2 gpu", "2 gpu or 4 half", "all gpu"; after "same" all devices agree in their attribute root, after "apart" none do.
-// After "counted" they stand for resources that the pod requests too.
+// After "counted" they stand for resources that the pod requests too; with "beside" the GPUs that it requests are had by count.
 func claim(text string) (func(*engine.Pod, moment), error) {
-	usage := fmt.Errorf(`expected claim="COUNT SELECTION", "all SELECTION" or several with "or", and "same", "apart" or "counted" at the end`)
+	usage := fmt.Errorf(`expected claim="COUNT SELECTION", "all SELECTION" or several with "or", and "same", "apart", "counted" or "beside" at the end`)
+	text, beside := strings.CutSuffix(text, " beside")
 	text, counted := strings.CutSuffix(text, " counted")
 	rule := engine.DeviceAgreement{}
 	if rest, ok := strings.CutSuffix(text, " same"); ok {
@@ -104,8 +105,9 @@ func claim(text string) (func(*engine.Pod, moment), error) {
 		r.Options = append(r.Options, o)
 	}
 	return func(p *engine.Pod, _ moment) {
-		all := engine.Claims{Counted: counted}
+		all := engine.Claims{Counted: counted, GPUsByCount: beside}
 		if p.Claims != nil {
+			all.GPUsByCount = beside || p.Claims.GPUsByCount
 			all.Requests, all.Match = slices.Clone(p.Claims.Requests), slices.Clone(p.Claims.Match)
 		}
 		mine := r

@@ -3,6 +3,7 @@ package scenario
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/berth-dev/berth/engine"
@@ -116,11 +117,15 @@ func (s *Story) nodeSetters() setters[machine] {
 			"cliques": number(func(m *machine, n int) { m.cliques, m.stale = n, true }),
 			"numa":    number(func(m *machine, n int) { m.numa, m.stale = n, true }),
 			"offer":   offer,
-			"card":    card,
-			"slice":   s.slice,
-			"of":      word(func(m *machine, v string) { m.Model = v }),
-			"cards":   cards,
-			"ids":     parsed(texts, func(m *machine, v []string) { m.ids, m.stale = v, true }),
+			"by-claims": parsed(texts, func(m *machine, v []string) {
+				m.ByClaims = slices.Clone(v)
+				slices.Sort(m.ByClaims)
+			}),
+			"card":  card,
+			"slice": s.slice,
+			"of":    word(func(m *machine, v string) { m.Model = v }),
+			"cards": cards,
+			"ids":   parsed(texts, func(m *machine, v []string) { m.ids, m.stale = v, true }),
 		},
 		other: s.nodeOther,
 	}

@@ -430,7 +430,7 @@ func (d *devices) onNode(n *engine.Node, object *corev1.Node) {
 	if len(offered.Devices) == 0 {
 		return
 	}
-	attributes, gpus := slices.Sorted(maps.Keys(d.attributes)), int64(0)
+	attributes, gpus, cards := slices.Sorted(maps.Keys(d.attributes)), int64(0), false
 	n.Counters = offered.Counters
 	order := upstreamOrder(&offered)
 	held, unsure := d.unplaced(n.Name), d.unsure(&offered, object)
@@ -458,6 +458,12 @@ func (d *devices) onNode(n *engine.Node, object *corev1.Node) {
 		if !far && dev.WholeGPU() {
 			gpus++
 		}
+		cards = cards || !far && dev.OfGPUs()
+	}
+	// A device plugin beside a driver of GPUs counts the same cards: to give one of them to a pod of each kind is what must not happen. A card
+	// that several nodes reach is none of those that the plugin counts.
+	if cards {
+		n.ByClaims = append(n.ByClaims, d.gpu)
 	}
 	if gpus > 0 {
 		n.Allocatable = convert.Plus(n.Allocatable, d.gpu, gpus)
@@ -465,8 +471,10 @@ func (d *devices) onNode(n *engine.Node, object *corev1.Node) {
 	for _, resource := range slices.Sorted(maps.Keys(d.resources)) {
 		if count := d.matched(n, resource); count > 0 && n.Allocatable.Get(resource) == 0 {
 			n.Allocatable = convert.Plus(n.Allocatable, resource, count)
+			n.ByClaims = append(n.ByClaims, resource)
 		}
 	}
+	slices.Sort(n.ByClaims)
 }
 
 // keptFrom is what a device that the node cannot have is to selections: it matches none, and blocks those that want all devices.
@@ -695,10 +703,11 @@ func (f *Feed) claimDevices(m *member, v *engine.Pod) (missing []string) {
 		counted := int64(0)
 		if stands != nil {
 			asked.Add("resources", stands, func(name string) *resourcev1.DeviceClass { return d.classes[name] })
-			if f.extended.classOf(d.classes, d.gpu) != nil {
+			if f.classOf(d.gpu) != nil {
 				counted = v.Requests.Get(d.gpu) // they are among its requests already
 			}
 		}
+		asked.Claims.GPUsByCount = v.Part != nil || v.Requests.Get(d.gpu) > counted
 		missing = append(missing, f.classless(m)...)
 		missing = append(missing, asked.Missing...)
 		if what := d.undecided(&asked); what != "" {
@@ -1036,8 +1045,13 @@ func (f *Feed) wantDevices(r *Reservation, at engine.Placement) {
 	}
 	claims, _ := convert.ResourceClaims(m.pod)
 	w := DeviceWant{Pod: at.Pod, UID: at.UID, Group: f.groupUID(m), Node: at.Node, Devices: at.Devices}
-	if n := f.nodes.given[at.Node]; n != nil && len(n.Offers) > 0 {
-		w.Extended, w.Mappings = convert.ExtendedClaim(m.pod, f.classOf)
+	if n := f.nodes.given[at.Node]; n != nil && len(n.ByClaims) > 0 {
+		w.Extended, w.Mappings = convert.ExtendedClaim(m.pod, func(resource string) *resourcev1.DeviceClass {
+			if !slices.Contains(n.ByClaims, resource) {
+				return nil // the node has it by count
+			}
+			return f.classOf(resource)
+		})
 	}
 	w.Unmap = w.Extended == nil && m.pod.Status.ExtendedResourceClaimStatus != nil
 	for _, named := range claims {

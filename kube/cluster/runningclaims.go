@@ -20,6 +20,7 @@ func (f *Feed) nextClaims(m *member, v *engine.Pod, claims []convert.PodClaim) *
 	}
 	class := func(name string) *resourcev1.DeviceClass { return d.classes[name] }
 	var asked convert.Asked
+	counts := v.Part != nil || v.Requests.Get(d.gpu) > 0
 	for _, named := range claims {
 		c := d.claims[named.Key]
 		if c == nil || !metav1.IsControlledBy(c, m.pod) || len(d.users[named.Key]) > 1 {
@@ -35,7 +36,9 @@ func (f *Feed) nextClaims(m *member, v *engine.Pod, claims []convert.PodClaim) *
 		}
 		asked.Claims.Counted = len(asked.Claims.Requests) == 0
 		asked.Add("resources", stands, class)
+		counts = counts && (v.Part != nil || f.classOf(d.gpu) == nil)
 	}
+	asked.Claims.GPUsByCount = counts
 	if len(asked.Claims.Requests) == 0 || len(asked.Missing) > 0 {
 		return nil
 	}

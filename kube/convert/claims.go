@@ -481,11 +481,18 @@ func clampAmount(v int64) int64 { return max(0, min(v, engine.MaxAmount)) }
 // WholeGPU says whether the device is a GPU, and not a part of one, and is had whole.
 func (d *OfferedDevice) WholeGPU() bool { return d.isGPU() && !d.Shared() }
 
+// OfGPUs says whether the driver offers GPUs, whatever the device is of them: a card, a part of one, or another way to have it. Drivers of
+// network cards and of the channels between GPUs offer none, whoever made them.
+func (d *OfferedDevice) OfGPUs() bool { return d.isGPU() || strings.HasPrefix(d.Driver, gpuDrivers) }
+
+// gpuDrivers is how the names of drivers begin that offer GPUs: gpu.nvidia.com.
+const gpuDrivers = "gpu."
+
 func (d *OfferedDevice) isGPU() bool {
 	if kind := d.Attributes["type"]; kind.StringValue != nil && *kind.StringValue == "hami-gpu" {
 		return true // of HAMi's driver, whose name begins otherwise
 	}
-	if !strings.HasPrefix(d.Driver, "gpu.") {
+	if !strings.HasPrefix(d.Driver, gpuDrivers) {
 		return false
 	}
 	kind, ok := d.Attributes["type"]
@@ -504,7 +511,7 @@ func (d *OfferedDevice) OfGPU() int64 {
 	switch {
 	case d.WholeGPU():
 		return engine.Whole
-	case !strings.HasPrefix(d.Driver, "gpu.") || text("type") != "mig":
+	case !strings.HasPrefix(d.Driver, gpuDrivers) || text("type") != "mig":
 		return 0
 	}
 	p := migProfile.FindStringSubmatch(strings.ReplaceAll(text("profile"), "+", "."))

@@ -83,9 +83,30 @@ type Counter struct {
 type Claims struct {
 	Requests []DeviceRequest   `json:"requests"`
 	Match    []DeviceAgreement `json:"match,omitempty"`
-	// Counted is that the requests stand for extended resources, which are among the pod's requests too: on a node that offers
-	// no devices their count is all that matters.
+	// Counted is that the requests stand for extended resources, which are among the pod's requests too: on a node that gives
+	// none of them through claims (Node.ByClaims) their count is all that matters.
 	Counted bool `json:"counted,omitempty"`
+	// GPUsByCount is that the pod requests GPUs, or parts of some, beside what the claims ask for: it has no place where they are
+	// given through claims alone. Otherwise all GPUs among its requests are those of the claims.
+	GPUsByCount bool `json:"gpusByCount,omitempty"`
+}
+
+// ClaimsOn are the claims of the pod that have to be met with devices of the node; nil: none.
+func (s *Spec) ClaimsOn(n *Node) *Claims {
+	if s.Claims == nil || !s.Claims.Counted {
+		return s.Claims
+	}
+	//mutate: claims-counted
+	if n == nil || !slices.ContainsFunc(n.ByClaims, func(resource string) bool { return s.Requests.Get(resource) > 0 }) {
+		return nil
+	}
+	return s.Claims
+}
+
+// CountsGPUs says whether GPUs that the pod requests are had by count on the node, and not through its claims.
+func (s *Spec) CountsGPUs(n *Node) bool {
+	c := s.ClaimsOn(n)
+	return c == nil || c.GPUsByCount
 }
 
 // DeviceRequest is met by the first of its options that can be had on the node together with the requests before it.
@@ -147,7 +168,7 @@ func (c *Claims) equal(o *Claims) bool {
 	if c == nil || o == nil {
 		return c == o
 	}
-	return c.Counted == o.Counted && slices.Equal(c.Match, o.Match) && slices.EqualFunc(c.Requests, o.Requests, func(a, b DeviceRequest) bool {
+	return c.Counted == o.Counted && c.GPUsByCount == o.GPUsByCount && slices.Equal(c.Match, o.Match) && slices.EqualFunc(c.Requests, o.Requests, func(a, b DeviceRequest) bool {
 		return a.Name == b.Name && a.Claim == b.Claim && slices.EqualFunc(a.Options, b.Options, func(a, b DeviceOption) bool {
 			return a.Selection == b.Selection && a.Count == b.Count && a.All == b.All && a.Admin == b.Admin && slices.Equal(a.Match, b.Match) && slices.Equal(a.As, b.As)
 		})
@@ -237,13 +258,18 @@ func (o Offer) equal(p Offer) bool {
 
 // EqualOffers says whether two nodes have the same devices for claims.
 func (n *Node) EqualOffers(o *Node) bool {
-	return slices.Equal(n.Counters, o.Counters) && slices.EqualFunc(n.Offers, o.Offers, Offer.equal)
+	return slices.Equal(n.ByClaims, o.ByClaims) && slices.Equal(n.Counters, o.Counters) && slices.EqualFunc(n.Offers, o.Offers, Offer.equal)
 }
 
 // checkOffers is about the devices that claims are met with.
 func (n *Node) checkOffers() string {
 	if len(n.Offers) > MaxOffers {
 		return fmt.Sprintf("%d devices are offered, more than %d", len(n.Offers), MaxOffers)
+	}
+	for i, resource := range n.ByClaims {
+		if resource == "" || i > 0 && n.ByClaims[i-1] >= resource {
+			return fmt.Sprintf("resource %q: those that are given by claims are sorted, each once", resource)
+		}
 	}
 	left := make(map[string]int64, len(n.Counters))
 	for _, c := range n.Counters {

@@ -69,10 +69,12 @@ type Node struct {
 	// Packing is how nodes are chosen among those that have the same, for work whose queue does not say; "": Config.Packing.
 	// Nodes with another than loose go before those with loose.
 	Packing Packing `json:"packing,omitempty"`
-	// Offers are the devices that resource claims are met with, and Counters what partitions of them share. A node that has
-	// any gives its GPUs through claims alone.
+	// Offers are the devices that resource claims are met with, and Counters what partitions of them share.
 	Offers   []Offer   `json:"offers,omitempty"`
 	Counters []Counter `json:"counters,omitempty"`
+	// ByClaims are the resources that the node gives through claims alone, sorted: what it offers are the very units that it
+	// counts. Any other resource is had by count, whatever the node offers beside it: network cards close no GPUs.
+	ByClaims []string `json:"byClaims,omitempty"`
 	// Slices are the resources of which one is a part of a GPU, by name, each once. One of Config.GPU that is not listed is a
 	// whole GPU, and one of any other resource none of it.
 	Slices []Slice `json:"slices,omitempty"`
@@ -636,7 +638,9 @@ type Rejected struct {
 //	25 2026-11-18  Offer.Groups; an attribute of an Offer may have several values; DeviceOption.As
 //	26 2026-11-18  GPU.Only, Except and NotModels: pods that may have some devices of a node; clauses gpu-named; Part.Spread; a minimum of groups above their number is waited for, not refused
 //	27 2026-11-18  Group.Whole: groups below a gang may be disrupted whole too
-const SnapshotVersion = 27
+//	28 2026-11-19  Node.ByClaims and Claims.GPUsByCount: devices that are no GPUs close no GPUs. Before, a node with offers gave all
+//	               that it had by claims
+const SnapshotVersion = 28
 
 // Snapshot is everything a State knows, in canonical order. Times are in UTC.
 type Snapshot struct {

@@ -750,6 +750,7 @@ func (a *Check) card(n *Node, i int, parts []*api.Part, closed bool) {
 
 // offers counts who holds which of the devices that claims are met with, and what that leaves of their counters.
 func (a *Check) offers(n *Node) {
+	a.Note("node", n.Name, "by claims", "", auditBit(n.GPUsByClaims), auditBit(slices.Contains(n.Spec.ByClaims, a.m.Config.GPU)))
 	if a.Note("node", n.Name, "offers", "", auditBit(n.Offers != nil), auditBit(len(n.Spec.Offers) > 0)); n.Offers == nil {
 		return
 	}

@@ -24,6 +24,7 @@ type Node struct {
 	Devices        []device.Device // as in spec; Free: healthy, owned and held by nobody
 	Cards          []device.Card   // by device: what of it is given away in parts; nil: all are given whole only
 	Offers         *device.Offers  // that claims are met with; nil: none
+	GPUsByClaims   bool            // it gives its GPUs through claims alone
 	Slices         []Slice         // of its resources, those of which one is a part of a GPU; nil: none
 	near           [6]int64        // where free lies, unless there are more resources
 
@@ -80,7 +81,7 @@ func (m *Model) SetNode(n *Node, got *api.Node) api.Rejected {
 	m.leaveFar(n)
 	if m.isVoid(n) {
 		m.regroup(n, old, nil)
-		n.Spec, n.Devices, n.Models, n.Cards, n.Offers = nil, nil, nil, nil, nil
+		n.Spec, n.Devices, n.Models, n.Cards, n.Offers, n.GPUsByClaims = nil, nil, nil, nil, nil, false
 		m.allocate(n, old, nil)
 		return api.Rejected{}
 	}
@@ -101,7 +102,7 @@ func (m *Model) UnsetNode(n *Node) {
 	m.unclaim(n)
 	m.leaveFar(n)
 	m.regroup(n, old, nil)
-	n.Told, n.Spec, n.Devices, n.Models, n.Cards, n.Offers = nil, nil, nil, nil, nil, nil
+	n.Told, n.Spec, n.Devices, n.Models, n.Cards, n.Offers, n.GPUsByClaims = nil, nil, nil, nil, nil, nil, false
 	m.allocate(n, old, nil)
 	m.forgetNode(n)
 }
@@ -179,6 +180,7 @@ func (m *Model) setDevices(n *Node) {
 		n.freeDevice(i)
 	}
 	n.Offers = device.NewOffers(n.Spec)
+	n.GPUsByClaims = slices.Contains(n.Spec.ByClaims, m.Config.GPU)
 	m.joinFar(n)
 	for _, p := range n.Pods {
 		n.grip(p, 1)

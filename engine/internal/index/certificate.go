@@ -314,15 +314,12 @@ func (x *Index) describeKind(c *Class, n *cluster.Node, told []string) why.Class
 func (x *Index) perEmpty(c *Class, n *cluster.Node) int64 {
 	k := Quotient(x.Kind(n).size, c.Demands)
 	if c.Shape.HasGPU && k > 0 {
-		empty := cluster.Node{Models: n.Models, Uniform: n.Uniform, Devices: slices.Clone(n.Devices), FreeDevices: int64(len(n.Devices))}
+		empty := cluster.Node{Spec: n.Spec, GPUsByClaims: n.GPUsByClaims, Models: n.Models, Uniform: n.Uniform, Devices: slices.Clone(n.Devices), FreeDevices: int64(len(n.Devices))}
 		for i := range empty.Devices {
 			empty.Devices[i].Free = true
 		}
 		for i := range n.Cards {
 			empty.Cards = append(empty.Cards, n.Cards[i].Empty())
-		}
-		if n.Offers != nil {
-			empty.Offers = n.Offers.Empty()
 		}
 		// Nodes that look alike have devices of other names: those count for each node alone.
 		any := *c
@@ -356,13 +353,13 @@ func (x *Index) clauses(c *Class, n *cluster.Node, is maskState) []why.Clause {
 	if c.Model != "" && !slices.Contains(n.Models, c.Model) {
 		add(why.ByModel, c.Model)
 	}
-	if c.Shape.Spec.Part != nil && n.Offers == nil && n.Cards == nil {
+	if c.Shape.Spec.Part != nil && !n.GPUsByClaims && n.Cards == nil {
 		add(why.ByWholeOnly, "")
 	}
-	switch claims := c.ClaimsOn(n); {
-	case claims == nil && c.Shape.HasGPU && n.Offers != nil:
+	if c.Shut(n) {
 		add(why.ByClaimsOnly, "")
-	case claims != nil && (n.Offers == nil || n.Offers.Empty().Pods(claims, 1) == 0):
+	}
+	if claims := c.ClaimsOn(n); claims != nil && (n.Offers == nil || n.Offers.Empty().Pods(claims, 1) == 0) {
 		add(why.ByDevices, claims.String())
 	}
 	return out
@@ -432,7 +429,7 @@ func (x *Index) gpuClauses(c *Class, n *cluster.Node) []why.Clause {
 			out = append(out, why.Clause{Kind: why.ByWholeNode, Detail: by})
 		}
 	}
-	if c.ClaimsOn(n) != nil || n.Offers != nil {
+	if n.GPUsByClaims || !c.Shape.Spec.CountsGPUs(n.Spec) {
 		return out // claims say which devices, and have clauses of their own
 	}
 	if c.named && c.lacksNamed(n) {

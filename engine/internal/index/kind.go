@@ -244,10 +244,11 @@ func deviceLayout(n *api.Node) string {
 
 // offerLayout describes the devices that claims are met with, up to their names and the names of what they have in common.
 func offerLayout(n *api.Node) string {
-	if len(n.Offers) == 0 {
+	if len(n.Offers)+len(n.ByClaims) == 0 {
 		return ""
 	}
 	var b strings.Builder
+	fmt.Fprintf(&b, "%q", n.ByClaims)
 	number := make(map[string]int) // of an attribute's value, a counter or a list of selections, in the order in which they are met
 	name := func(parts ...string) {
 		key := strings.Join(parts, "\x00")

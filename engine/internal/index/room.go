@@ -58,15 +58,13 @@ func (x *Index) Room(c *Class, n *cluster.Node) int64 {
 	return k
 }
 
-// ClaimsOn are what has to be met with devices of the node, nil for nothing: where it offers none,
-// claims that stand for resources are met by counting.
-func (c *Class) ClaimsOn(n *cluster.Node) *api.Claims {
-	claims := c.Shape.Spec.Claims
-	//mutate: claims-counted
-	if claims != nil && claims.Counted && n.Offers == nil {
-		return nil
-	}
-	return claims
+// ClaimsOn are what has to be met with devices of the node, nil for nothing: where it gives resources by count, claims that
+// stand for them are met by counting.
+func (c *Class) ClaimsOn(n *cluster.Node) *api.Claims { return c.Shape.Spec.ClaimsOn(n.Spec) }
+
+// Shut says whether GPUs of the class are had by count, and those of the node through claims alone.
+func (c *Class) Shut(n *cluster.Node) bool {
+	return c.Shape.HasGPU && n.GPUsByClaims && c.Shape.Spec.CountsGPUs(n.Spec)
 }
 
 // mostPods is how many pods with claims are counted on a node, which is done one after the other. No node has room for more.
@@ -101,8 +99,9 @@ func Quotient(free quantity.Vector, demands []quantity.Demand) int64 {
 // wherever those are, so 5 pods of one GPU fit, or one of 4. A pod of 2 that requires one clique fits in any case too, and
 // still the answer for it is 0: which GPUs it would be given is not known here.
 func deviceRoom(c *Class, n *cluster.Node) int64 {
-	if n.Offers != nil && c.ClaimsOn(n) == nil {
-		return 0 // its GPUs are given through claims alone
+	//mutate: filter-by-claims
+	if c.Shut(n) {
+		return 0
 	}
 	//mutate: filter-parts
 	if part := c.Shape.Spec.Part; part != nil {
@@ -193,7 +192,7 @@ func (c *Class) lacksNamed(n *cluster.Node) bool {
 		need = part.Cards
 	}
 	switch {
-	case c.ClaimsOn(n) != nil || n.Offers != nil:
+	case n.GPUsByClaims || !c.Shape.Spec.CountsGPUs(n.Spec):
 		return false // claims say which devices
 	case len(n.Devices) == 0:
 		return !slices.ContainsFunc(n.Models, func(m string) bool { return gpu.Takes("", m) })

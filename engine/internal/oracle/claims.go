@@ -43,12 +43,27 @@ func deviceOf(text string) string {
 	return device
 }
 
-// claimsOn is what the pod claims of the node's devices: nothing where it counts resources and the node offers none.
+// claimsOn is what the pod claims of the node's devices: nothing where it counts resources and the node counts all of these.
 func claimsOn(p engine.Pod, n engine.Node) *engine.Claims {
-	if p.Claims != nil && p.Claims.Counted && len(n.Offers) == 0 {
+	given := filter(p.Requests, func(a engine.Amount) bool { return a.Value > 0 && slices.Contains(n.ByClaims, a.Resource) })
+	if p.Claims != nil && p.Claims.Counted && len(given) == 0 {
 		return nil
 	}
 	return p.Claims
+}
+
+// claimed says whether the pod's GPUs are devices of its claims on the node.
+func claimed(p engine.Pod, n engine.Node) bool {
+	c := claimsOn(p, n)
+	return c != nil && !c.GPUsByCount
+}
+
+// claimsOnly says whether the node gives its GPUs to claims alone.
+func (w *world) claimsOnly(n engine.Node) bool { return slices.Contains(n.ByClaims, w.gpu) }
+
+// closed says whether the pod counts GPUs that the node gives to claims alone.
+func (w *world) closed(p engine.Pod, n engine.Node) bool {
+	return w.hasGPU(p) && w.claimsOnly(n) && !claimed(p, n)
 }
 
 // use is a device that an option has.
@@ -252,8 +267,6 @@ func drawsOf(text string) (out []engine.Draw) {
 func (a *audit) claimClause(n engine.Node) why.ClauseKind {
 	c := claimsOn(a.pod, n)
 	switch {
-	case c == nil && len(n.Offers) > 0 && a.w.hasGPU(a.pod):
-		return why.ByClaimsOnly
 	case c == nil:
 		return ""
 	case len(claimWays(c, n, nil)) == 0:

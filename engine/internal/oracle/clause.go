@@ -36,12 +36,11 @@ func (a *audit) clauses(n engine.Node) (out []why.Clause) {
 	add(why.ByWholeNode, w.spoiler(p, n), w.spoiler(p, n) != "")
 	add(why.ByNominated, "", a.crowded(n))
 	out = append(out, w.broken(p, n)...)
-	if kind := a.claimClause(n); kind == why.ByClaimsOnly {
-		add(kind, "", true)
-	} else if kind != "" {
+	add(why.ByClaimsOnly, "", w.closed(p, n))
+	if kind := a.claimClause(n); kind != "" {
 		add(kind, p.Claims.String(), true)
 	}
-	add(why.ByWholeOnly, "", p.Part != nil && len(n.Offers) == 0 && !some(n.Devices, func(d engine.Device) bool { return d.Parts > 0 }))
+	add(why.ByWholeOnly, "", p.Part != nil && !w.claimsOnly(n) && !some(n.Devices, func(d engine.Device) bool { return d.Parts > 0 }))
 	add(why.ByNamed, p.GPU.Which(), w.lacksNamed(p, n))
 	short := a.partShort(n)
 	add(why.ByParts, short, short != "")
@@ -125,7 +124,7 @@ func (a *audit) devices(n engine.Node) (why.ClauseKind, bool) {
 	if a.w.picky(p, a.cert.Model) && !slices.Contains(modelsOn(n), a.cert.Model) {
 		return why.ByModel, true
 	}
-	if claimsOn(p, n) != nil || len(n.Offers) > 0 || p.Part != nil {
+	if claimed(p, n) || w.claimsOnly(n) || p.Part != nil {
 		return why.ByModel, false
 	}
 	if a.unnominated().free(p, n, w.gpu) < int64(count) || w.hasDevices(p, n, a.cert.Model) {
@@ -206,7 +205,8 @@ func (a *audit) perEmpty(n engine.Node) int64 {
 	}
 	if c := claimsOn(a.pod, n); c != nil {
 		most = min(most, claimSets(c, n, nil))
-	} else if a.w.hasGPU(a.pod) && len(n.Offers) > 0 {
+	}
+	if a.w.closed(a.pod, n) {
 		most = 0
 	}
 	if len(a.pod.Ports) > 0 {

@@ -52,10 +52,10 @@ func (w *world) try(g engine.Gang, members []engine.Pod, model string) bool {
 // leaves them to the kubelet: the node names none, or some are given away and it is not known which, so that
 // only their number is sure, and nothing about how they lie.
 func (w *world) choices(p engine.Pod, n engine.Node, model string) (ways [][]string) {
+	if w.closed(p, n) {
+		return nil
+	}
 	if claimsOn(p, n) == nil {
-		if len(n.Offers) > 0 && w.hasGPU(p) {
-			return nil // its GPUs are for claims alone
-		}
 		return w.counted(p, n, model)
 	}
 	for _, way := range w.counted(p, n, model) {
@@ -122,7 +122,7 @@ func (w *world) fits(p engine.Pod, n engine.Node) bool {
 
 // lacksNamed says whether the node has too few devices that the pod may use, by names and models, whoever has them.
 func (w *world) lacksNamed(p engine.Pod, n engine.Node) bool {
-	if !w.hasGPU(p) || !p.GPU.Names() || claimsOn(p, n) != nil || len(n.Offers) > 0 {
+	if !w.hasGPU(p) || !p.GPU.Names() || claimed(p, n) || w.claimsOnly(n) {
 		return false
 	}
 	if len(n.Devices) == 0 {

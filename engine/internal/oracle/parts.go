@@ -120,7 +120,7 @@ func (w *world) withoutParts() *world {
 // partShort is what of the node's cards keeps the pod off it at the moment; "": nothing.
 func (a *audit) partShort(n engine.Node) string {
 	p := a.pod
-	if p.Part == nil || len(n.Offers) > 0 || a.w.lacksNamed(p, n) || !some(n.Devices, func(d engine.Device) bool { return d.Parts > 0 }) || len(a.w.parts(p, n, a.cert.Model)) > 0 {
+	if p.Part == nil || claimed(p, n) || a.w.claimsOnly(n) || a.w.lacksNamed(p, n) || !some(n.Devices, func(d engine.Device) bool { return d.Parts > 0 }) || len(a.w.parts(p, n, a.cert.Model)) > 0 {
 		return ""
 	}
 	if a.w.silent(n) > 0 {

@@ -169,9 +169,13 @@ func (v *scan) candidate(n *cluster.Node) *candidateNode {
 }
 
 // admits says whether pods of the class may be on the node at all, whatever is free there: by its labels and taints,
-// by name, and by the GPU model that is asked for.
+// by name, by the GPU model that is asked for, and by whether GPUs are had by count there.
 func (v *scan) admits(c *index.Class, n *cluster.Node) bool {
 	if v.y.ix.MaskOf(c, n).State == index.Excluded || c.Local && c.Excludes(n) {
+		return false
+	}
+	//mutate: victims-by-claims
+	if c.Shut(n) {
 		return false
 	}
 	return c.Wants.Model == "" || slices.Contains(n.Models, c.Wants.Model)
