@@ -24,7 +24,7 @@ SEED  ?= 1
 DRAWN ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 
 test: ## all tests; needs Go and make (SEED=2 for other random cases)
-	RAPID_SEED=$(SEED) $(GO) test $$($(GO) list ./... | grep -v /cmd/berth$$)
+	RAPID_SEED=$(SEED) $(GO) test -timeout 20m $$($(GO) list ./... | grep -v /cmd/berth$$)
 	@$(MAKE) --no-print-directory drawn
 	@$(GO) test -count 1 -v -run TestScore ./diagnose
 	$(GO) tool -modfile=go.tools.mod gotestsum --format pkgname --hide-summary skipped --rerun-fails=1 --rerun-fails-max-failures=20 --packages ./cmd/berth -- -timeout 30m -parallel 3 -short

@@ -112,7 +112,7 @@ func wordless(at any) {
 }
 
 // TestNothingForgottenIsAnAllClear forgets the events of every case, and texts or logs: with them the cause may be lost, and must not become
-// an all-clear while the pod still waits.
+// an all-clear while the pod still waits. A third of the cases is drawn: all of them take a minute.
 func TestNothingForgottenIsAnAllClear(t *testing.T) {
 	if testing.Short() {
 		t.Skip("thousands of diagnoses")
@@ -120,6 +120,9 @@ func TestNothingForgottenIsAnAllClear(t *testing.T) {
 	drawn := cmp.Or(*seed, uint64(time.Now().UnixNano()))
 	fmt.Printf("diagnosis of what is forgotten, seed %d\n", drawn)
 	for i, name := range caseNames(t) {
+		if uint64(i)%3 != drawn%3 {
+			continue
+		}
 		if first := loadCase(t, name, drawn); !first.stopped() || foretold(name) {
 			continue
 		}
