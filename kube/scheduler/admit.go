@@ -7,6 +7,7 @@ import (
 	"maps"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -119,15 +120,19 @@ func suspendJob(ctx context.Context, client kubernetes.Interface, job types.Name
 // rivalEvery is how often it is looked whether a dialect's own controller runs.
 const rivalEvery = 10 * time.Second
 
-// lookForRival finds out whether the dialect's own controller lets workloads in: then its lease was renewed not long ago. One that
-// cannot be read counts as held, so that no two let the same workload in.
+// lookForRival finds out whether the dialect's own controller lets workloads in: then its lease was renewed not long ago. A lease that
+// the API server refuses to show counts as held, so that no two let the same workload in. While the server fails, what was known stays.
 func (d *dialects) lookForRival(ctx context.Context, one dialect.Dialect) {
 	a, ok := one.(dialect.Admitter)
 	if !ok {
 		return
 	}
 	at, who := a.Rival(), ""
-	lease, err := d.s.client.CoordinationV1().Leases(at.Namespace).Get(ctx, at.Name, metav1.GetOptions{})
+	var lease *coordinationv1.Lease
+	err := answered(ctx, func(ctx context.Context) (err error) {
+		lease, err = d.s.client.CoordinationV1().Leases(at.Namespace).Get(ctx, at.Name, metav1.GetOptions{})
+		return err
+	})
 	switch {
 	case apierrors.IsNotFound(err):
 	case err != nil:

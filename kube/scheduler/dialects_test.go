@@ -1,10 +1,13 @@
 package scheduler
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -124,6 +127,50 @@ func TestStatusesOfOtherNamespaces(t *testing.T) {
 			t.Errorf("requests by namespace %v", made)
 		}
 	})
+}
+
+// Whether a dialect's own controller runs is known of its lease. An API server that fails, or has just started and refuses what it will
+// allow, says nothing of that: what was known stays. One that goes on refusing does, since two must not let the same workload in.
+func TestLeaseOfAnothersControllerCannotBeRead(t *testing.T) {
+	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, "kueue", errors.New("no"))
+	failed := apierrors.NewInternalError(errors.New("no"))
+	for name, c := range map[string]struct {
+		err      error
+		from, to time.Duration // since the start
+		want     bool          // Berth has stopped to let workloads in
+	}{
+		"refused at first":   {refused, 0, 5 * time.Second, false},
+		"refused for a time": {refused, time.Minute, time.Minute + awaken - rivalEvery, false},
+		"refused for ever":   {refused, time.Minute, time.Hour, true},
+		"failed at first":    {failed, 0, 5 * time.Second, false},
+		"failed for a time":  {failed, time.Minute, 3 * time.Minute, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, node("n1", "r1", 1))
+				lists := make(map[schema.GroupVersionResource]string)
+				for _, k := range all.Find("kueue").Kinds() {
+					lists[k.GroupVersion().WithResource(k.Plural)] = k.Kind + "List"
+					w.client.Resources = append(w.client.Resources, &metav1.APIResourceList{GroupVersion: k.GroupVersion().String(), APIResources: []metav1.APIResource{{Kind: k.Kind}}})
+				}
+				begin := time.Now()
+				w.client.PrependReactor("get", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+					at := time.Since(begin)
+					return c.from <= at && at < c.to, nil, c.err
+				})
+				var log bytes.Buffer
+				w.start(func(o *Options) {
+					o.foreign = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists)
+					o.Log = slog.New(slog.NewTextHandler(&log, nil))
+				})
+				w.after(5 * time.Minute)
+				w.stopAll()
+				if got := strings.Contains(log.String(), "berth=false"); got != c.want {
+					t.Errorf("Berth stopped to let workloads in: %t, want %t\n%s", got, c.want, log.String())
+				}
+			})
+		})
+	}
 }
 
 func lastSlash(s string) int {

@@ -102,22 +102,11 @@ func (s *scheduler) factory() informers.SharedInformerFactory {
 	return informers.NewSharedInformerFactoryWithOptions(s.client, 0, informers.WithTransform(func(o any) (any, error) { cluster.Trim(o); return o, nil }))
 }
 
-// serves says whether the API server has the kind. It asks until the server answers, however long that takes; one that has
-// just started and does not know who may do what refuses for a while, which ends a scheduler only if it lasts.
+// serves says whether the API server has the kind. It asks until the server answers, however long that takes.
 func (s *scheduler) serves(ctx context.Context, groupVersion, kind string) (bool, error) {
 	var list *metav1.APIResourceList
-	var refusedSince time.Time
-	err := retried(ctx, func(context.Context) (err error) {
+	err := answered(ctx, func(context.Context) (err error) {
 		list, err = s.client.Discovery().ServerResourcesForGroupVersion(groupVersion)
-		switch {
-		case !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err):
-			refusedSince = time.Time{}
-		case refusedSince.IsZero():
-			refusedSince = time.Now()
-			return errors.New(err.Error())
-		case time.Since(refusedSince) < awaken:
-			return errors.New(err.Error())
-		}
 		return err
 	})
 	if apierrors.IsNotFound(err) {
@@ -132,6 +121,25 @@ func (s *scheduler) serves(ctx context.Context, groupVersion, kind string) (bool
 		}
 	}
 	return false, nil
+}
+
+// answered sends until the API server answers. One that has just started and does not know who may do what refuses for a while, which
+// is its answer only if it lasts.
+func answered(ctx context.Context, send func(context.Context) error) error {
+	var refusedSince time.Time
+	return retried(ctx, func(ctx context.Context) error {
+		err := send(ctx)
+		switch {
+		case !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err):
+			refusedSince = time.Time{}
+		case refusedSince.IsZero():
+			refusedSince = time.Now()
+			return errors.New(err.Error())
+		case time.Since(refusedSince) < awaken:
+			return errors.New(err.Error())
+		}
+		return err
+	})
 }
 
 // handler calls set for every new version of an object and gone when it is deleted: also where the watch was cut meanwhile, and another of
