@@ -21,7 +21,7 @@ type checked struct {
 	out      *output
 	reserved map[string]*reserved // by workload
 	recall   map[string]bool      // workloads that had quota before the restart: while there are any, all others are held
-	recalled bool                 // they were looked for
+	until    time.Time            // when those that have found no place lose it; zero: they have not been looked for
 }
 
 // reserved is what is kept for a workload.
@@ -34,6 +34,10 @@ type reserved struct {
 
 // reserveFor is how long quota and places are kept at most.
 const reserveFor = 366 * 24 * time.Hour
+
+// recallFor is how long workloads that had quota before the restart may look for places while nobody else starts: where the whole cluster
+// restarted, nodes and their device plugins report a few seconds after the scheduler.
+const recallFor = 10 * time.Second
 
 func newChecked(out *output) *checked {
 	return &checked{out: out, reserved: make(map[string]*reserved)}
@@ -50,16 +54,17 @@ func (c *checked) holds(workload string) bool {
 	return c.kept(workload) || c.recall != nil && !c.recall[workload]
 }
 
-// Recalling says, once, whether there are workloads that had quota and places before the restart and wait for checks. All others are held
-// then, so that a plan gives what these had to nobody else; Recall ends that.
+// Recalling says whether there are workloads that had quota and places before the restart, wait for checks, and have not found places
+// yet. All others are held then, so that a plan gives what these had to nobody else. Recall ends that, recallFor after the first call at
+// the latest.
 func (f *Feed) Recalling() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c := f.checked
-	if c.recalled {
-		return false
+	if !c.until.IsZero() {
+		return c.recall != nil
 	}
-	c.recalled = true
+	c.until = f.timers.now().Add(recallFor)
 	had := make(map[string]bool)
 	for _, m := range f.members.pods { //archtest:any-order it fills a set
 		if t := m.foreign; t != nil && m.waiting() && t.Reserved && t.Unready != "" && t.Awaits == "" && c.reserved[m.workload] == nil {
@@ -74,18 +79,30 @@ func (f *Feed) Recalling() bool {
 	return true
 }
 
-// Recall keeps for the workloads what the plan would start them with. The plan was made for that alone, and its changes are not applied.
-func (f *Feed) Recall(plan *engine.Plan) {
+// Recall keeps for the workloads what the plan would start them with, and says whether some are still to find places. The plan was made
+// for that alone, and its changes are not applied.
+func (f *Feed) Recall(plan *engine.Plan) (again bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	had := f.checked.recall
-	f.checked.recall = nil
+	c := f.checked
 	for i := range plan.Starts {
-		if s := &plan.Starts[i]; had[s.Gang] && s.Kind == engine.Begin && f.unready(s.Gang) != "" {
+		if s := &plan.Starts[i]; c.recall[s.Gang] && s.Kind == engine.Begin && f.unready(s.Gang) != "" {
 			f.keep(s)
 		}
 	}
+	left := 0
+	for workload := range c.recall { //archtest:any-order it counts them
+		if c.reserved[workload] == nil && f.unready(workload) != "" {
+			left++
+		}
+	}
+	if left > 0 && f.timers.now().Before(c.until) {
+		return true
+	}
+	had := c.recall
+	c.recall = nil
 	f.heldOthers(had)
+	return false
 }
 
 // heldOthers gives the engine all workloads that wait but for those, which are held or are not any more.

@@ -431,17 +431,33 @@ func TestKueueQuotaOutlastsARestart(t *testing.T) {
 				t.Errorf("%q has quota, want %q", got, c.want)
 			}
 			if s.Recalling() {
-				t.Error("they are looked for twice")
+				t.Error("they are looked for again")
 			}
 		})
 	}
-	t.Run("its nodes are gone", func(t *testing.T) {
-		s := restarted(t, yes)
+	nodes := func(s *speaking, version string, gpus int64) {
 		for i := range 2 {
-			n := node(fmt.Sprintf("n%d", i), "r", 0)
-			n.ResourceVersion = "200"
+			n := node(fmt.Sprintf("n%d", i), "r", gpus)
+			n.ResourceVersion = version
 			s.SetNode(n)
 		}
+	}
+	t.Run("its nodes come back later", func(t *testing.T) {
+		s := restarted(t, yes)
+		nodes(s, "200", 0)
+		s.recall(t)
+		nodes(s, "201", 4)
+		s.now = s.now.Add(recallFor - time.Second)
+		s.recall(t)
+		if got := has(t, s); got != "first" {
+			t.Errorf("%q has quota, want first", got)
+		}
+	})
+	t.Run("its nodes are gone", func(t *testing.T) {
+		s := restarted(t, yes)
+		nodes(s, "200", 0)
+		s.recall(t)
+		s.now = s.now.Add(recallFor)
 		s.recall(t)
 		if got := has(t, s); got != "" {
 			t.Errorf("%q has quota", got)

@@ -44,7 +44,12 @@ func (s *scheduler) cycle(now time.Time) (wake time.Time) {
 	again := s.feed.Settle()
 	changes := append(s.inbox.take(), settled...)
 	s.apply(changes)
-	changes = append(changes, s.recall(now)...)
+	recalled, later := s.recall(now)
+	changes = append(append(s.unplanned, changes...), recalled...)
+	if s.unplanned = nil; later {
+		s.unplanned = changes
+		return now.Add(recallEvery)
+	}
 	plan := s.opts.plan(s.state, now)
 	s.apply(plan.Changes)
 	s.memory.note(plan.Changes)
@@ -73,22 +78,26 @@ func (s *scheduler) cycle(now time.Time) (wake time.Time) {
 	return wake
 }
 
+// recallEvery is how often it is looked whether who had quota before the restart finds places.
+const recallEvery = 500 * time.Millisecond
+
 // recall gives workloads that had quota before the restart, and wait for others to agree, what they had, before anybody else has a turn. It
-// returns what was applied for that.
-func (s *scheduler) recall(now time.Time) []engine.Change {
+// returns what was applied for that, and whether some have found no place yet: until they have, or their time is over, nobody is scheduled.
+func (s *scheduler) recall(now time.Time) (applied []engine.Change, again bool) {
 	if s.opts.Shadow || !s.feed.Recalling() {
-		return nil
+		return nil, false
 	}
-	settle := func() []engine.Change {
+	settle := func() {
 		s.feed.Settle()
 		changes := s.inbox.take()
 		s.apply(changes)
-		return changes
+		applied = append(applied, changes...)
 	}
-	changes := settle()
+	settle()
 	plan := s.opts.plan(s.state, now)
-	s.feed.Recall(&plan)
-	return append(changes, settle()...)
+	again = s.feed.Recall(&plan)
+	settle()
+	return applied, again
 }
 
 func (s *scheduler) apply(changes []engine.Change) {

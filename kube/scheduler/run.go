@@ -179,12 +179,14 @@ type scheduler struct {
 	state   *engine.State
 	marks   why.Marker
 	version uint64 // highest version seen or given
-	settler settler
-	memory  memory
-	auditor auditor
-	fleet   fleetCount
-	echoes  echoes
-	traces  *tracer // nil: nobody wants them
+	// unplanned was applied in cycles that made no plan: the next plan's record has it.
+	unplanned []engine.Change
+	settler   settler
+	memory    memory
+	auditor   auditor
+	fleet     fleetCount
+	echoes    echoes
+	traces    *tracer // nil: nobody wants them
 
 	public
 }
