@@ -24,6 +24,9 @@ import (
 const dialectEvery = time.Minute
 
 const (
+	// refusedRest is how long it is not looked again after the API server first refused to show a kind; it doubles with each look up to
+	// dialectEvery. An API server that has just started refuses everybody until it has read who has which rights.
+	refusedRest = 5 * time.Second
 	// missEvery is how often it is looked whether a pod came that was made for an object of a kind that is not watched.
 	missEvery = time.Second
 	// missRest is how long it is not looked again after such a pod came in vain.
@@ -36,6 +39,7 @@ type dialects struct {
 	s       *scheduler
 	client  dynamic.Interface
 	watched map[string]bool // kinds
+	refused map[string]bool // kinds that are served, and that the API server does not show to the scheduler
 	classes bool            // priority classes are watched
 	running sync.WaitGroup
 
@@ -45,7 +49,7 @@ type dialects struct {
 // watchDialects watches the kinds of dialects that are served, and goes on looking for others until ctx ends. synced say that all
 // that is there now has been given to the feed.
 func (s *scheduler) watchDialects(ctx context.Context) (d *dialects, synced []cache.InformerSynced, err error) {
-	d = &dialects{s: s, client: s.opts.foreign, watched: make(map[string]bool)}
+	d = &dialects{s: s, client: s.opts.foreign, watched: make(map[string]bool), refused: make(map[string]bool)}
 	if d.client == nil && s.opts.Config == nil {
 		return d, nil, nil // a test of something else
 	}
@@ -71,6 +75,7 @@ func (s *scheduler) watchDialects(ctx context.Context) (d *dialects, synced []ca
 // not watched: the pod is held back for a few seconds (kube/cluster/made.go), in which its gang can still be found.
 func (d *dialects) keepLooking(ctx context.Context) {
 	rivals, kinds, idle := time.Duration(0), time.Duration(0), missRest // since it was last looked; idle: after a miss in vain
+	rest := refusedRest                                                 // after a refusal
 	for sleep(ctx, missEvery) {
 		rivals, kinds, idle = rivals+missEvery, kinds+missEvery, idle+missEvery
 		if rivals >= rivalEvery {
@@ -82,8 +87,15 @@ func (d *dialects) keepLooking(ctx context.Context) {
 			}
 		}
 		missed := idle >= missRest && d.s.feed.MissedMaker()
-		if !missed && kinds < dialectEvery {
+		every := dialectEvery
+		if len(d.refused) > 0 {
+			every = rest
+		}
+		if !missed && kinds < every {
 			continue
+		}
+		if kinds >= rest {
+			rest = min(2*rest, dialectEvery)
 		}
 		kinds = 0
 		known := len(d.watched)
@@ -160,11 +172,15 @@ func (d *dialects) look(ctx context.Context) (synced []cache.InformerSynced, err
 // of such objects are placed one by one, which is said on them.
 func (d *dialects) mayRead(ctx context.Context, kind dialect.Kind) bool {
 	_, err := d.client.Resource(kind.GroupVersion().WithResource(kind.Plural)).List(ctx, metav1.ListOptions{Limit: 1})
-	if apierrors.IsForbidden(err) {
-		d.s.log.Warn("not watching, for lack of rights", "kind", kind.Name())
-		return false
+	if !apierrors.IsForbidden(err) {
+		delete(d.refused, kind.Name())
+		return true
 	}
-	return true
+	if !d.refused[kind.Name()] {
+		d.refused[kind.Name()] = true
+		d.s.log.Warn("not watching, for lack of rights", "kind", kind.Name())
+	}
+	return false
 }
 
 // watch has the kind's objects given to the feed.

@@ -21,6 +21,7 @@ import (
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/berth-dev/berth/kube/dialect"
 	"github.com/berth-dev/berth/kube/dialect/all"
 )
 
@@ -180,4 +181,55 @@ func lastSlash(s string) int {
 		}
 	}
 	return -1
+}
+
+// An API server that has just started refuses to show anybody anything. Kinds of which pods are made are watched soon after it has read
+// the rights; one who never gets them is told once.
+func TestKindsThatAreRefusedAtFirst(t *testing.T) {
+	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "objects"}, "", errors.New("no"))
+	for name, c := range map[string]struct {
+		refuses time.Duration // from the start
+		within  time.Duration // it is looked after so long
+		want    bool          // they are watched
+	}{
+		"for three seconds": {3 * time.Second, 10 * time.Second, true},
+		"for a minute":      {time.Minute, 2 * time.Minute, true},
+		"for ever":          {24 * time.Hour, time.Hour, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, node("n1", "r1", 1))
+				lists, kinds := make(map[schema.GroupVersionResource]string), make(map[string]bool)
+				served := make(map[string]*metav1.APIResourceList)
+				for _, d := range all.Readers() {
+					if _, maker := d.(dialect.Maker); !maker {
+						continue
+					}
+					for _, k := range d.Kinds() {
+						kinds[k.Name()] = true
+						lists[k.GroupVersion().WithResource(k.Plural)] = k.Kind + "List"
+						at := k.GroupVersion().String()
+						if served[at] == nil {
+							served[at] = &metav1.APIResourceList{GroupVersion: at}
+							w.client.Resources = append(w.client.Resources, served[at])
+						}
+						served[at].APIResources = append(served[at].APIResources, metav1.APIResource{Kind: k.Kind})
+					}
+				}
+				foreign := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists)
+				begin := time.Now()
+				foreign.PrependReactor("list", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+					return time.Since(begin) < c.refuses, nil, refused
+				})
+				var log bytes.Buffer
+				w.start(func(o *Options) { o.foreign, o.Log = foreign, slog.New(slog.NewTextHandler(&log, nil)) })
+				w.after(c.within)
+				w.stopAll()
+				watched, told := strings.Count(log.String(), "msg=watching dialect="), strings.Count(log.String(), "lack of rights")
+				if told != len(kinds) || (watched == len(kinds)) != c.want {
+					t.Errorf("%d kinds are watched and %d told of; %d are served\n%s", watched, told, len(kinds), log.String())
+				}
+			})
+		})
+	}
 }
