@@ -249,6 +249,9 @@ func (t *text) parse() ([]Document, error) {
 	}
 	object, ok := tree.(map[string]any)
 	if !ok {
+		if e := t.unrendered(); e != nil {
+			return nil, e
+		}
 		return nil, &Error{File: t.file, Line: t.lineOf(t.root), Text: "is no object: every document has apiVersion, kind and metadata"}
 	}
 	return t.objects(object, t.root, "")
@@ -260,6 +263,8 @@ func (t *text) objects(object map[string]any, at *yamlv3.Node, below string) ([]
 	kind, _ := object["kind"].(string)
 	items, list := object["items"].([]any)
 	switch {
+	case kind == "" && t.noObject() != "":
+		return nil, &Error{File: t.file, Line: t.lineOf(at), Text: t.noObject()}
 	case kind == "" || version == "":
 		return nil, &Error{File: t.file, Line: t.lineOf(at), Text: "has no " + cmp.Or(absent(kind, "kind"), absent(version, "apiVersion")) + ": every object has apiVersion and kind"}
 	case !list || !strings.HasSuffix(kind, "List"):
@@ -303,6 +308,9 @@ func (t *text) lineOf(n *yamlv3.Node) int {
 
 // wrong words an error of a YAML library, which counts lines from the start of the document.
 func (t *text) wrong(err error) error {
+	if e := t.unrendered(); e != nil {
+		return e
+	}
 	words := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "), "yaml: ")
 	words = strings.ReplaceAll(strings.TrimPrefix(words, "unmarshal errors:"), "\n", "")
 	words = strings.TrimSpace(words)

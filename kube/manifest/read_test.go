@@ -80,6 +80,45 @@ func TestHostile(t *testing.T) {
 	}
 }
 
+// TestTemplates has what is still to be rendered named as that, with the way to do it, and nothing else.
+func TestTemplates(t *testing.T) {
+	const helm, jinja, some = "render its chart first: helm template CHART | berth check -f -", "render it with Jinja first: jinja2 x.yaml VALUES | berth check -f -", "render it first"
+	for name, c := range map[string]struct {
+		file, text, want string
+		line             int
+	}{
+		"helm value":           {"x.yaml", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ .Values.name }}\n", helm, 4},
+		"helm after text":      {"x.yaml", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ .Release.Name }}-x\n", helm, 4},
+		"helm within text":     {"x.yaml", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: x-{{ .Release.Name }}: a\n", helm, 4},
+		"helm condition":       {"x.yaml", "# {{ a comment }}\n{{- if .Values.on }}\napiVersion: v1\nkind: Pod\n{{- end }}\n", helm, 2},
+		"helm include":         {"x.yaml", "apiVersion: v1\nkind: Pod\nmetadata:\n  labels:\n    {{- include \"a.labels\" . | nindent 4 }}\n", helm, 5},
+		"helm number":          {"x.yaml", "apiVersion: v1\nkind: Pod\nspec:\n  n: {{ .Values.n }}\n", helm, 4},
+		"second document":      {"x.yaml", "apiVersion: v1\nkind: Pod\n---\napiVersion: v1\nkind: Pod\nspec:\n  n: {{ $.Values.n }}\n", helm, 7},
+		"helm alone":           {"x.yaml", "{{ include \"a.b\" . }}\n", helm, 1},
+		"jinja":                {"x.yaml", "apiVersion: v1\nkind: Pod\n{% for i in range(3) %}\nmetadata: {{ i }}\n{% endfor %}\n", jinja, 3},
+		"some renderer":        {"x.yaml", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ name }}\n", some, 4},
+		"quoted, broken else":  {"x.yaml", "apiVersion: v1\nkind: [Workflow\nargs: [\"{{inputs.parameters.a}}\"]\n", "did not find expected", 1},
+		"kustomization":        {"dir/kustomization.yaml", "resources: [a.yaml]\n", "is a kustomization: kubectl kustomize dir | berth check -f -", 1},
+		"values of a chart":    {"dir/values.yaml", "replicas: 3\n", "is of a chart of Helm: helm template dir | berth check -f -", 1},
+		"a chart":              {"dir/Chart.yaml", "apiVersion: v2\nname: x\n", "is of a chart of Helm: helm template dir | berth check -f -", 1},
+		"an object of a chart": {"dir/values.yaml", "apiVersion: v1\nkind: Pod\nargs: '{{x}}'\n", "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Parse(c.file, []byte(c.text))
+			if c.want == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			var wrong *Error
+			if !errors.As(err, &wrong) || !strings.Contains(wrong.Text, c.want) || wrong.Line != c.line {
+				t.Errorf("got %v, want line %d, %q", err, c.line, c.want)
+			}
+		})
+	}
+}
+
 const job = `# why this exists
 apiVersion: batch/v1
 kind: Job
