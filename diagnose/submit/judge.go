@@ -34,8 +34,11 @@ func (c *checker) judge(s *submission) {
 		r.Fixes, r.ETA = c.afterRefusal(s), nil
 	case s.fault != nil:
 		r.Verdict, r.Cause, r.Layer, r.Owner, r.Summary = Never, s.fault.Cause, check.L3, check.User, s.fault.Message+": the API server refuses such a pod"
-		if s.fault.Whole {
+		switch {
+		case s.fault.Whole:
 			r.Summary = s.fault.Message + ": the API server refuses it"
+		case s.fault.Taken:
+			r.Layer, r.Summary = check.L4, s.fault.Message+": no kubelet runs such a pod"
 		}
 		if c.emptyCluster(); s.fault.Edit != "" {
 			r.Fixes = c.verify(s, []Fix{{Side: edit.Workload, Edit: s.fault.Edit, Patch: s.fault.Patch}})

@@ -80,6 +80,11 @@ func (c *checker) read(namespace string, items []Item) []facts.Object {
 		if err == nil {
 			err = nameless(item.Object, w != nil)
 		}
+		if err == nil && known(item.Object, w != nil) {
+			if err = workload.InvalidMeta(object); err != nil {
+				err = fmt.Errorf("%w: the API server refuses it", err)
+			}
+		}
 		switch {
 		case err != nil && item.Refused != "": // by who knows more
 			c.subs = append(c.subs, &submission{item: item, Workload: &workload.Workload{Ref: refOf(item.Object, namespace)}})
@@ -138,6 +143,9 @@ func (c *checker) read(namespace string, items []Item) []facts.Object {
 				templates[of] = true
 				s.fault = s.fault.And(workload.Refused(p))
 			}
+			if len(p.Pods) > 0 {
+				s.fault = s.fault.And(workload.Unpullable(p))
+			}
 			s.pods = append(s.pods, s.Parts[i].Pods...)
 		}
 		if s.Object != nil {
@@ -154,11 +162,17 @@ func (c *checker) read(namespace string, items []Item) []facts.Object {
 // Kubernetes nor Berth knows it is not said, as files that are configuration of a program look like objects too.
 func nameless(object map[string]any, work bool) error {
 	u := unstructured.Unstructured{Object: object}
-	kind := u.GroupVersionKind()
-	if u.GetName() != "" || u.GetGenerateName() != "" || !work && facts.KindOf(kind.Group, kind.Kind) == nil {
+	if u.GetName() != "" || u.GetGenerateName() != "" || !known(object, work) {
 		return nil
 	}
 	return errors.New("it has no metadata.name: the API server refuses an object without a name")
+}
+
+// known says whether the object is one for an API server as far as can be told: it has work, or is of a kind that Kubernetes or Berth has.
+func known(object map[string]any, work bool) bool {
+	u := unstructured.Unstructured{Object: object}
+	kind := u.GroupVersionKind()
+	return work || facts.KindOf(kind.Group, kind.Kind) != nil
 }
 
 // optional are versions of Kubernetes' own groups that Kubernetes 1.37 serves where its API server is told to.

@@ -122,7 +122,7 @@ func decode(from any, into any) error {
 		return err
 	}
 	if err := json.Unmarshal(b, into); err != nil {
-		return fmt.Errorf("%s", wrong(err))
+		return wrong(err)
 	}
 	return nil
 }

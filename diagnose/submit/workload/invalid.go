@@ -229,7 +229,7 @@ func invalidPod(at string, s *corev1.PodSpec) error {
 	if ptr.Deref(s.ActiveDeadlineSeconds, 1) <= 0 {
 		return fmt.Errorf("%s.activeDeadlineSeconds: %d is not above zero", at, *s.ActiveDeadlineSeconds)
 	}
-	return firstOf(invalidContainers(at, s), invalidClaims(at, s), invalidWhole(at, s), invalidTolerations(at, s), invalidSpread(at, s), invalidAffinity(at, s))
+	return firstOf(invalidNames(at, s), invalidContainers(at, s), invalidClaims(at, s), invalidWhole(at, s), invalidTolerations(at, s), invalidSpread(at, s), invalidAffinity(at, s))
 }
 
 func firstOf(all ...error) error {
@@ -258,6 +258,8 @@ func invalidContainers(at string, s *corev1.PodSpec) error {
 			switch {
 			case c.Name == "":
 				return fmt.Errorf("%s.name: there is none", where)
+			case c.Image == "":
+				return fmt.Errorf("%s.image: there is none", where)
 			case seen[c.Name]:
 				return fmt.Errorf("%s.name: another container is called %s too", where, c.Name)
 			}

@@ -19,13 +19,17 @@ type Fault struct {
 	Edit    string    // what would do away with it
 	Patch   []edit.Op // of the object
 	Whole   bool      // the object is not taken either
+	Taken   bool      // the pod is, and does not run
 }
 
-// Refused looks at the part's pods, with their defaults, for amounts of resources that the API server does not take; nil: it
+// Refused looks at the part's pods, with their defaults, for names and amounts of resources that the API server does not take; nil: it
 // takes them. Where there is an API server it is asked, and knows more.
 func Refused(p *Part) *Fault {
 	var all *Fault
 	pod := p.Pods[0]
+	if err := firstOf(invalidLabels("labels of its pods", pod.Labels), invalidKeys("annotations of its pods", pod.Annotations), invalidNames("spec of its pods", &pod.Spec)); err != nil {
+		all = &Fault{Cause: invalidManifest, Message: err.Error()}
+	}
 	for _, list := range []struct {
 		field string
 		all   []corev1.Container
@@ -44,7 +48,7 @@ func (f *Fault) And(other *Fault) *Fault {
 	if f == nil || other == nil {
 		return cmp.Or(f, other)
 	}
-	both := &Fault{Cause: f.Cause, Message: f.Message, Whole: f.Whole || other.Whole}
+	both := &Fault{Cause: f.Cause, Message: f.Message, Whole: f.Whole || other.Whole, Taken: f.Taken && other.Taken}
 	if f.Edit != "" && other.Edit != "" { // to mend one alone does not help
 		both.Edit, both.Patch = f.Edit+"; "+other.Edit, slices.Concat(f.Patch, other.Patch)
 	}

@@ -286,7 +286,7 @@ func merge(templates map[string]*batchv1.JobTemplateSpec, at, name string, patch
 	}
 	out := batchv1.JobTemplateSpec{}
 	if err := json.Unmarshal(is, &out); err != nil {
-		return fmt.Errorf("%s: replicated job %s: %s", at, name, wrong(err))
+		return fmt.Errorf("%s: replicated job %s: %w", at, name, wrong(err))
 	}
 	*t = out
 	return nil

@@ -161,7 +161,7 @@ func Of(object map[string]any, o Options) (*Workload, facts.Object, error) {
 		}
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, explained(err, object)
 	}
 	if len(w.Parts) == 0 {
 		return nil, typed, nil
@@ -210,7 +210,7 @@ func Typed(u *unstructured.Unstructured, namespace string) (facts.Object, error)
 	}
 	out := k.New()
 	if err := json.Unmarshal(b, out); err != nil {
-		return nil, fmt.Errorf("%s %s: %s", gvk.Kind, u.GetName(), wrong(err))
+		return nil, fmt.Errorf("%s %s: %w", gvk.Kind, u.GetName(), explained(wrong(err), u.Object))
 	}
 	if k.Namespaced && out.GetNamespace() == "" {
 		out.SetNamespace(namespace)
@@ -238,18 +238,6 @@ func named(o facts.Object) {
 	if o.GetName() == "" && o.GetGenerateName() != "" {
 		o.SetName(o.GetGenerateName() + "xxxxx")
 	}
-}
-
-// wrong words an error of encoding/json in terms of the manifest.
-func wrong(err error) string {
-	if e, ok := err.(*json.UnmarshalTypeError); ok {
-		want := e.Type.String()
-		if strings.HasPrefix(want, "struct") || strings.HasPrefix(want, "workload.") {
-			want = "object"
-		}
-		return fmt.Sprintf("%s is %s, and not as the kind has it (%s)", e.Field, e.Value, want)
-	}
-	return strings.TrimPrefix(err.Error(), "json: ")
 }
 
 // below makes the object one that the other made.
