@@ -1,8 +1,10 @@
 package web
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/subtle"
+	_ "embed"
 	"encoding/hex"
 	"net"
 	"net/http"
@@ -10,12 +12,16 @@ import (
 	"sync"
 )
 
-// guard lets in who had the link. The link has a token that works once: it is exchanged for a cookie that scripts cannot
-// read and that browsers send from this origin alone. Ports of one host share cookies, so the cookie has the port in its name.
+// guard lets in who had the link, and sets no cookie: browsers send a host's cookies to all of its ports, whoever serves them (ADR 225).
+//
+//	/?token=...   works once. Its answer is a lobby, which puts the path and the key into the storage of this origin, port included.
+//	/PATH/        the page and its scripts: nothing of the cluster. The path cannot be guessed.
+//	/PATH/api/... the cluster, for requests with the key in their header. The page alone adds it: no link, form, image or redirection does.
+//	else          401, and a lobby for browsers, which goes on to the page where the origin has a key that still works.
 type guard struct {
-	hosts  []string // that a browser may call this server by: no name that somebody else's DNS could point here
-	cookie string
-	secret string
+	hosts []string // that a browser may call this server by: no name that somebody else's DNS could point here
+	path  string   // "/.../"
+	key   string
 	// entered is closed when the link was used.
 	entered chan struct{}
 
@@ -23,14 +29,17 @@ type guard struct {
 	token string // "": it was used
 }
 
+// keyHeader has the key. Scripts of other origins cannot send it: browsers ask first (OPTIONS), and are refused.
+const keyHeader = "Berth-Key"
+
 func newGuard(address string) *guard {
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
 		port = "0"
 	}
 	return &guard{
-		hosts:  []string{"127.0.0.1:" + port, "localhost:" + port, "[::1]:" + port},
-		cookie: "berth-" + port, secret: random(), token: random(), entered: make(chan struct{}),
+		hosts: []string{"127.0.0.1:" + port, "localhost:" + port, "[::1]:" + port},
+		path:  "/" + random() + "/", key: random(), token: random(), entered: make(chan struct{}),
 	}
 }
 
@@ -51,29 +60,46 @@ var security = map[string]string{
 	"Cache-Control":                "no-store",
 }
 
+// Sentences for who is not let in.
+const (
+	sayElsewhere = "This page is for browsers on this machine, and for no other site."
+	sayNoLink    = "Run `berth ui` again and open the link that it prints: each link works once."
+	sayUsed      = "This link was used already, or is of another run. Run `berth ui` again and open the link that it prints."
+	sayReads     = "The page only reads."
+	sayEarly     = "This link is kept for a person to open."
+)
+
 // in answers strangers itself, and hands on what is asked by who may.
 func (g *guard) in(next http.Handler) http.Handler {
+	page := http.StripPrefix(strings.TrimSuffix(g.path, "/"), next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, value := range security {
 			w.Header().Set(name, value)
 		}
 		switch {
 		case !g.ours(r):
-			http.Error(w, "This page is for browsers on this machine, and for no other site.", http.StatusForbidden)
+			http.Error(w, sayElsewhere, http.StatusForbidden)
 		case r.URL.Path == "/" && r.URL.Query().Has("token") && reads(r):
 			g.exchange(w, r)
-		case !g.known(r):
-			http.Error(w, "Run `berth ui` again and open the link that it prints: each link works once.", http.StatusUnauthorized)
+		case !g.below(r):
+			g.turnAway(w, r, http.StatusUnauthorized, sayNoLink)
+		case g.asks(r) && !g.known(r):
+			http.Error(w, sayNoLink, http.StatusUnauthorized)
 		case !reads(r):
 			w.Header().Set("Allow", "GET, HEAD")
-			http.Error(w, "The page only reads.", http.StatusMethodNotAllowed)
+			http.Error(w, sayReads, http.StatusMethodNotAllowed)
 		default:
-			next.ServeHTTP(w, r)
+			page.ServeHTTP(w, r)
 		}
 	})
 }
 
 func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
+
+// navigates says that a person opens the address, by hand or from wherever: what is shown then is for no script to read.
+func navigates(r *http.Request) bool {
+	return r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
+}
 
 // ours says whether the request is for this origin and was made by it, or by a person.
 func (g *guard) ours(r *http.Request) bool {
@@ -88,18 +114,31 @@ func (g *guard) ours(r *http.Request) bool {
 	case "", "same-origin", "none":
 		return true
 	}
-	// A link on another site may open the page: it shows nothing without the cookie, which does not come with it.
-	return r.URL.Path == "/" && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
+	// A link on another site may open the page: without the key, which navigation does not have, it says nothing of the cluster.
+	return navigates(r) && !g.asks(r)
+}
+
+// below says whether the request is for the page.
+func (g *guard) below(r *http.Request) bool {
+	p := r.URL.Path
+	return len(p) >= len(g.path) && subtle.ConstantTimeCompare([]byte(p[:len(g.path)]), []byte(g.path)) == 1
+}
+
+// asks says whether the request is for what is known of the cluster.
+func (g *guard) asks(r *http.Request) bool {
+	return g.below(r) && strings.HasPrefix(r.URL.Path[len(g.path):], "api/")
 }
 
 func (g *guard) known(r *http.Request) bool {
-	c, err := r.Cookie(g.cookie)
-	return err == nil && subtle.ConstantTimeCompare([]byte(c.Value), []byte(g.secret)) == 1
+	return subtle.ConstantTimeCompare([]byte(r.Header.Get(keyHeader)), []byte(g.key)) == 1
 }
 
-// exchange gives the cookie for the token, once. The page follows by itself and not by redirection, which some browsers count
-// as coming from the site that had the link.
+// exchange gives the path and the key for the token, once. What a browser fetches before anybody asked for it is no use.
 func (g *guard) exchange(w http.ResponseWriter, r *http.Request) {
+	if strings.Contains(r.Header.Get("Sec-Purpose"), "prefetch") {
+		http.Error(w, sayEarly, http.StatusServiceUnavailable)
+		return
+	}
 	given := r.URL.Query().Get("token")
 	g.mu.Lock()
 	fits := g.token != "" && subtle.ConstantTimeCompare([]byte(given), []byte(g.token)) == 1
@@ -108,15 +147,44 @@ func (g *guard) exchange(w http.ResponseWriter, r *http.Request) {
 		close(g.entered)
 	}
 	g.mu.Unlock()
-	if !fits && !g.known(r) {
-		http.Error(w, "This link was used already, or is of another run. Run `berth ui` again and open the link that it prints.", http.StatusForbidden)
+	if !fits {
+		g.turnAway(w, r, http.StatusForbidden, sayUsed)
 		return
 	}
-	if fits {
-		http.SetCookie(w, &http.Cookie{Name: g.cookie, Value: g.secret, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
-	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Write([]byte(strings.TrimSpace(entry)))
+	lobby(w, http.StatusOK, "", pass{Path: g.path, Key: g.key})
 }
 
-const entry = `<!doctype html><meta charset="utf-8"><title>Berth</title><meta http-equiv="refresh" content="0;url=/"><p><a href="/">Berth</a></p>`
+// turnAway says why. A person's browser may have been let in before: the lobby looks.
+func (g *guard) turnAway(w http.ResponseWriter, r *http.Request, code int, why string) {
+	if !strings.Contains(r.Header.Get("Accept"), "text/html") || !reads(r) {
+		http.Error(w, why, code)
+		return
+	}
+	lobby(w, code, why, pass{})
+}
+
+// pass is what a browser keeps for the page.
+type pass struct {
+	Path string `json:"path"`
+	Key  string `json:"key"`
+}
+
+//go:embed lobby.html
+var lobbyText []byte
+
+// lobby answers with the page that keeps a pass, or looks for one.
+func lobby(w http.ResponseWriter, code int, why string, p pass) {
+	nonce := random()
+	text := lobbyText
+	before, rest, _ := strings.Cut(why, "`")
+	if command, after, ok := strings.Cut(rest, "`"); ok {
+		why = before + "<code>" + command + "</code>" + after
+	}
+	for name, value := range map[string]string{"NONCE": nonce, "WHY": why, "PASS": string(encode(p))} { // hexadecimal numbers, and sentences of ours
+		text = bytes.ReplaceAll(text, []byte("{{"+name+"}}"), []byte(value))
+	}
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; script-src 'nonce-"+nonce+"'; style-src 'nonce-"+nonce+"'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(code)
+	w.Write(text)
+}

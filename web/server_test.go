@@ -119,24 +119,24 @@ func workload(namespace, name, queue string, state answer.State, gpus int64) ans
 	}
 }
 
-// serve starts a server and signs in. get asks it with the cookie.
+// serve starts a server and signs in. get asks it with the pass, for paths below that of the page.
 func serve(t testing.TB, a *apiServer, q Questions) (s *Server, get func(path string) *http.Response) {
 	t.Helper()
 	s = start(t, a, q, time.Second)
 	client := &http.Client{}
 	r, err := client.Get(s.Link())
-	if err != nil || r.StatusCode != http.StatusOK || len(r.Cookies()) != 1 {
+	if err != nil || r.StatusCode != http.StatusOK || len(r.Cookies()) > 0 {
 		t.Fatalf("the link: %v %v", r, err)
 	}
+	text, err := io.ReadAll(r.Body)
 	r.Body.Close()
-	cookie := r.Cookies()[0]
-	if !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode {
-		t.Errorf("cookie %+v", cookie)
+	if err != nil || !strings.Contains(string(text), `{"path":"`+s.guard.path+`","key":"`+s.guard.key+`"}`) {
+		t.Fatalf("the lobby gives no pass: %v %s", err, text)
 	}
 	return s, func(path string) *http.Response {
 		t.Helper()
-		req, _ := http.NewRequest("GET", "http://"+s.listener.Addr().String()+path, nil)
-		req.AddCookie(cookie)
+		req, _ := http.NewRequest("GET", "http://"+s.listener.Addr().String()+strings.TrimSuffix(s.guard.path, "/")+path, nil)
+		req.Header.Set(keyHeader, s.guard.key)
 		r, err := client.Do(req)
 		if err != nil {
 			t.Fatal(err)
@@ -247,31 +247,55 @@ func (v *viewer) has(kind, name, text string) func() bool {
 func TestStrangers(t *testing.T) {
 	s := start(t, newAPIServer(t), &scripted{}, time.Second)
 	address := s.listener.Addr().String()
-	link := s.Link()
+	link, page := s.Link(), s.guard.path
+	key := func(r *http.Request) { r.Header.Set(keyHeader, s.guard.key) }
 	for _, c := range []struct {
 		name, method, path string
 		change             func(*http.Request)
 		want               int
 	}{
-		{"no cookie", "GET", "/", nil, 401},
-		{"no cookie, data", "GET", "/api/stream", nil, 401},
-		{"wrong cookie", "GET", "/api/about", func(r *http.Request) { r.AddCookie(&http.Cookie{Name: s.guard.cookie, Value: strings.Repeat("0", 48)}) }, 401},
+		{"no path", "GET", "/", nil, 401},
+		{"no path, for a person", "GET", "/", func(r *http.Request) { r.Header.Set("Accept", "text/html") }, 401},
+		{"no path, a script", "GET", "/app.js", nil, 401},
+		{"no path, data", "GET", "/api/stream", nil, 401},
+		{"no path, data, with the key", "GET", "/api/stream", key, 401},
+		{"a wrong path", "GET", "/" + strings.Repeat("0", 48) + "/api/about", key, 401},
+		{"a path around the path", "GET", "/x/.." + page + "api/about", key, 401},
+		{"the path without its slash", "GET", strings.TrimSuffix(page, "/"), key, 401},
+		{"no key", "GET", page + "api/about", nil, 401},
+		{"no key, the stream", "GET", page + "api/stream", nil, 401},
+		{"no key, by another spelling", "GET", page + "%61pi/about", nil, 401},
+		{"a wrong key", "GET", page + "api/about", func(r *http.Request) { r.Header.Set(keyHeader, strings.Repeat("0", 48)) }, 401},
+		{"the key as a cookie", "GET", page + "api/about", func(r *http.Request) { r.AddCookie(&http.Cookie{Name: "berth", Value: s.guard.key}) }, 401},
+		{"the key in the address", "GET", page + "api/about?" + keyHeader + "=" + s.guard.key, nil, 401},
 		{"empty token", "GET", "/?token=", nil, 403},
 		{"wrong token", "GET", "/?token=00", nil, 403},
 		{"a name that somebody else points here", "GET", "/", func(r *http.Request) { r.Host = "evil.example" }, 403},
 		{"another port", "GET", "/", func(r *http.Request) { r.Host = "127.0.0.1:1" }, 403},
-		{"another origin", "GET", "/api/about", func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") }, 403},
-		{"an opaque origin", "GET", "/api/about", func(r *http.Request) { r.Header.Set("Origin", "null") }, 403},
-		{"a script of another site", "GET", "/api/stream", func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }, 403},
-		{"another port of this machine", "GET", "/app.js", func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "same-site") }, 403},
-		{"a frame of another site", "GET", "/", func(r *http.Request) {
+		{"a name that somebody else points here, with all else", "GET", page + "api/about", func(r *http.Request) { key(r); r.Host = "evil.example:7077" }, 403},
+		{"another origin", "GET", page + "api/about", func(r *http.Request) { key(r); r.Header.Set("Origin", "http://evil.example") }, 403},
+		{"the origin of another port", "GET", page + "api/about", func(r *http.Request) { key(r); r.Header.Set("Origin", "http://127.0.0.1:1") }, 403},
+		{"an opaque origin", "GET", page + "api/about", func(r *http.Request) { key(r); r.Header.Set("Origin", "null") }, 403},
+		{"what a browser asks before a script's header goes elsewhere", "OPTIONS", page + "api/about", func(r *http.Request) {
+			r.Header.Set("Origin", "http://evil.example")
+			r.Header.Set("Access-Control-Request-Headers", "berth-key")
+		}, 403},
+		{"a script of another site", "GET", page + "api/stream", func(r *http.Request) { key(r); r.Header.Set("Sec-Fetch-Site", "cross-site") }, 403},
+		{"another port of this machine", "GET", page + "app.js", func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "same-site") }, 403},
+		{"a link of another site to data", "GET", page + "api/capacity?format=csv", func(r *http.Request) {
+			r.Header.Set("Sec-Fetch-Site", "cross-site")
+			r.Header.Set("Sec-Fetch-Mode", "navigate")
+			r.Header.Set("Sec-Fetch-Dest", "document")
+		}, 403},
+		{"what a browser fetches before anybody asked for it", "GET", strings.TrimPrefix(link, "http://"+address), func(r *http.Request) { r.Header.Set("Sec-Purpose", "prefetch;prerender") }, 503},
+		{"a frame of another site", "GET", page, func(r *http.Request) {
 			r.Header.Set("Sec-Fetch-Site", "cross-site")
 			r.Header.Set("Sec-Fetch-Mode", "navigate")
 			r.Header.Set("Sec-Fetch-Dest", "iframe")
 		}, 403},
 		{"a write", "POST", "/?token=x", nil, 401},
 		{"a write with the token", "POST", strings.TrimPrefix(link, "http://"+address), nil, 401},
-		{"a write by who may read", "POST", "/api/about", func(r *http.Request) { r.AddCookie(&http.Cookie{Name: s.guard.cookie, Value: s.guard.secret}) }, 405},
+		{"a write by who may read", "POST", page + "api/about", key, 405},
 	} {
 		req, _ := http.NewRequest(c.method, "http://"+address+c.path, nil)
 		if c.change != nil {
@@ -281,9 +305,13 @@ func TestStrangers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		text, _ := io.ReadAll(r.Body)
 		r.Body.Close()
 		if r.StatusCode != c.want || len(r.Cookies()) > 0 {
 			t.Errorf("%s: %d, want %d; cookies %v", c.name, r.StatusCode, c.want, r.Cookies())
+		}
+		if strings.Contains(string(text), s.guard.key) || strings.Contains(string(text), strings.Trim(page, "/")) {
+			t.Errorf("%s is told the pass: %s", c.name, text)
 		}
 		if r.Header.Get("Content-Security-Policy") == "" || r.Header.Get("Access-Control-Allow-Origin") != "" {
 			t.Errorf("%s: headers %v", c.name, r.Header)
@@ -412,7 +440,7 @@ func TestStuckViewer(t *testing.T) {
 	}
 	defer c.Close()
 	c.(*net.TCPConn).SetReadBuffer(1 << 10)
-	io.WriteString(c, "GET /api/stream HTTP/1.1\r\nHost: "+s.listener.Addr().String()+"\r\nCookie: "+s.guard.cookie+"="+s.guard.secret+"\r\n\r\n")
+	io.WriteString(c, "GET "+s.guard.path+"api/stream HTTP/1.1\r\nHost: "+s.listener.Addr().String()+"\r\n"+keyHeader+": "+s.guard.key+"\r\n\r\n")
 	wait := func(what string, ok func() bool) {
 		t.Helper()
 		for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
@@ -564,8 +592,8 @@ func TestHangingCluster(t *testing.T) {
 	s, get := serve(t, a, q)
 	for range 2 * mostAsked {
 		go func() {
-			if r, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+s.listener.Addr().String()+"/api/capacity", nil); err == nil {
-				r.AddCookie(&http.Cookie{Name: s.guard.cookie, Value: s.guard.secret})
+			if r, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+s.listener.Addr().String()+s.guard.path+"api/capacity", nil); err == nil {
+				r.Header.Set(keyHeader, s.guard.key)
 				if answer, err := http.DefaultClient.Do(r); err == nil {
 					answer.Body.Close()
 				}

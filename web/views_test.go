@@ -170,7 +170,8 @@ func TestReplayInThePage(t *testing.T) {
 	all := b.Number(`parseFloat([...document.querySelectorAll("tr.sum td.num")][0].innerText.replace(",", ""))`)
 	b.Do(drag)
 	b.Until(fmt.Sprintf(`location.hash.includes("from=") && parseFloat([...document.querySelectorAll("tr.sum td.num")][0].innerText.replace(",", "")) < %f`, all/2))
-	b.Until(`document.querySelector("a[download='berth-cost.csv']").href.includes("format=csv")`)
+	b.Do(`document.querySelector("button[title='Save berth-cost.csv']").click()`)
+	b.Until(`performance.getEntriesByType("resource").some((e) => e.name.includes("api/cost?") && e.name.includes("format=csv") && e.name.includes("from=" + new URLSearchParams(location.hash.split("?")[1]).get("from")))`)
 	// Paid is what was held and what nobody held; what was held is what is kept and what is to be done again.
 	b.Until(`(() => { const n = [...document.querySelectorAll(".hours .step:not(.units) .num:not(.minus)")].map((e) => parseFloat(e.innerText.replace(",", ""))), gone = [...document.querySelectorAll(".hours .step:not(.units) .num.minus")].map((e) => Math.abs(parseFloat(e.innerText.replace("−", "").replace(",", "")) || 0)); return n[0] > 0 && Math.abs(n[0] - gone[1] - n[1]) < 0.02 * n[0] && Math.abs(n[1] - gone[2] - n[2]) < 0.02 * n[0] && document.querySelector(".hours").innerText.includes("?") })()`)
 	b.sound("costs")

@@ -9,7 +9,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"net/http/cookiejar"
 	"net/url"
 	"os"
 	"os/exec"
@@ -37,34 +36,42 @@ import (
 type page struct {
 	client *http.Client
 	base   string                                            // with a slash at its end
+	key    string                                            // that requests carry
 	run    func(in string, args ...string) (out, err []byte) // the command line, with a text at its standard input
 }
 
 // openPage follows a link that nobody used yet.
 func openPage(link string, run func(in string, args ...string) (out, err []byte)) (*page, error) {
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		return nil, err
-	}
 	at, err := url.Parse(link)
 	if err != nil {
 		return nil, err
 	}
-	p := &page{client: &http.Client{Jar: jar, Timeout: 90 * time.Second}, base: "http://" + at.Host + "/", run: run}
+	p := &page{client: &http.Client{Timeout: 90 * time.Second}, run: run}
 	r, err := p.client.Get(link)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Body.Close()
-	if r.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("the link to the page: %s", r.Status)
+	text, err := io.ReadAll(r.Body)
+	pass := passIn.FindSubmatch(text)
+	if err != nil || r.StatusCode != http.StatusOK || pass == nil {
+		return nil, fmt.Errorf("the link to the page: %s, %v", r.Status, err)
 	}
+	p.base, p.key = "http://"+at.Host+string(pass[1]), string(pass[2])
 	return p, nil
 }
 
+// passIn is what the link gives a browser to keep.
+var passIn = regexp.MustCompile(`\{"path":"(/[0-9a-f]+/)","key":"([0-9a-f]+)"\}`)
+
 // ask is what the page answers; where that is an error, its sentence.
 func (p *page) ask(path string, q url.Values) (value any) {
-	r, err := p.client.Get(p.base + "api/" + path + "?" + q.Encode())
+	request, err := http.NewRequest("GET", p.base+"api/"+path+"?"+q.Encode(), nil)
+	if err != nil {
+		return err.Error()
+	}
+	request.Header.Set("Berth-Key", p.key)
+	r, err := p.client.Do(request)
 	if err != nil {
 		return err.Error()
 	}

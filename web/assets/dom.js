@@ -1,4 +1,5 @@
 // Small tools to build the document. Text is always text: nothing that a cluster says is ever read as HTML.
+import { get } from "./first.js";
 
 // h makes an element: h("p.note", {title: "x", onclick: f}, "text", child, [children]).
 export function h(what, ...rest) {
@@ -64,12 +65,30 @@ function select(e) {
 
 // ask puts a question to the server. Errors have the server's sentence.
 export async function ask(path, params, signal) {
+  return (await answerTo(path, params, signal)).json();
+}
+
+async function answerTo(path, params, signal) {
   const query = new URLSearchParams(params).toString();
-  const answer = await fetch(`api/${path}${query ? "?" + query : ""}`, { signal });
+  const answer = await get(`${path}${query ? "?" + query : ""}`, { signal });
   if (answer.status === 401) throw new Error("This page is not signed in any more: open it again.");
-  const value = await answer.json().catch(() => ({ error: `The server answered ${answer.status}.` }));
-  if (!answer.ok) throw new Error(value.error || value.message || `The server answered ${answer.status}.`);
-  return value;
+  if (answer.ok) return answer;
+  const value = await answer.json().catch(() => ({}));
+  throw new Error(value.error || value.message || `The server answered ${answer.status}.`);
+}
+
+// csv is a button that saves an answer as a file. which() is what is asked for at that time. A link could not: it has no key.
+export function csv(path, name, which) {
+  const button = h("button", { type: "button", title: `Save ${name}`, onclick: async () => {
+    button.disabled = true;
+    try {
+      const url = URL.createObjectURL(await (await answerTo(path, { ...which(), format: "csv" })).blob());
+      h("a", { href: url, download: name }).click();
+      setTimeout(() => URL.revokeObjectURL(url), 60000);
+    } catch (err) { button.title = err.message; say(err.message); button.textContent = "CSV: no answer"; setTimeout(() => { button.textContent = "CSV"; }, 4000); }
+    button.disabled = false;
+  } }, "CSV");
+  return button;
 }
 
 export const say = (text) => { document.getElementById("live").textContent = text; };

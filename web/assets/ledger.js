@@ -1,4 +1,4 @@
-import { h, fill, scroll, count, plural, span, ask, copyable } from "./dom.js";
+import { h, fill, scroll, count, plural, span, ask, copyable, csv } from "./dom.js";
 import { set } from "./url.js";
 import { now } from "./store.js";
 import { chart, clock, past, spanPicker } from "./chart.js";
@@ -16,7 +16,7 @@ function money(amounts, gpus, unpriced) {
 export function show(main, params) {
   let by = params.get("by") || "reservation";
   const body = h("div"), select = h("select", { "aria-label": "Rows by", onchange: () => { by = select.value; set({ by }); look(); } }, ["reservation", "pool", "zone", "cause"].map((v) => h("option", { value: v, selected: v === by }, v)));
-  main.append(h("section.panel", h("div.head", h("h2", "Where paid GPUs go, now"), h("label", "Rows by ", select), h("a.button", { href: `api/capacity?by=${by}&format=csv`, download: "berth-capacity.csv" }, "CSV"), h("span.grow"), copyable(`berth capacity --by ${by}`)), body));
+  main.append(h("section.panel", h("div.head", h("h2", "Where paid GPUs go, now"), h("label", "Rows by ", select), csv("capacity", "berth-capacity.csv", () => ({ by })), h("span.grow"), copyable(`berth capacity --by ${by}`)), body));
   const account = costs(main, params);
   let stopped = new AbortController();
 
@@ -52,7 +52,6 @@ export function show(main, params) {
     stopped.abort();
     stopped = new AbortController();
     if (!body.firstChild) fill(body, h("p.busy", "Reading the whole cluster for the account…"));
-    main.querySelector("a.button").href = `api/capacity?by=${encodeURIComponent(by)}&format=csv`;
     try { draw(await ask("capacity", { by }, stopped.signal)); } catch (err) { if (err.name !== "AbortError") fill(body, h("p.bad", err.message)); }
   }
   look();
@@ -65,10 +64,10 @@ const gpuHours = (ms) => { const n = ms / 3600000; return n === 0 ? "0" : n < 10
 // costs is who used the GPUs in a span, and what that comes to: `berth cost`. It returns how to stop.
 function costs(main, params) {
   let by = params.get("who") || "queue", seconds = Number(params.get("span")) || 86400, from = Number(params.get("from")) || 0, to = Number(params.get("to")) || 0, stopped = new AbortController(), reading = new AbortController();
-  const drawn = h("div.chart"), body = h("div", h("p.busy", "Reading the decision log…")), command = h("div"), csv = h("a.button", { download: "berth-cost.csv" }, "CSV");
+  const drawn = h("div.chart"), body = h("div", h("p.busy", "Reading the decision log…")), command = h("div");
   const select = h("select", { "aria-label": "A line per", onchange: () => { by = select.value; set({ who: by === "queue" ? "" : by }); look(); } }, ["queue", "namespace", "user", "experiment"].map((v) => h("option", { value: v, selected: v === by }, v)));
   const picture = chart(drawn, { high: 150, pick: (a, b) => { [from, to] = b > a ? [a, b] : [0, 0]; set({ from: from || "", to: to || "" }); look(); } });
-  main.append(h("section.panel", h("div.head", h("h2", "Who used them"), h("label", "A line per ", select), csv, h("span.grow"), spanPicker(seconds, (n) => { seconds = n; set({ span: n === 86400 ? "" : n }); picture.choose([0, 0]); draw(); })), h("p.hint", "Drag over the chart for the account of that time."), drawn, body, command));
+  main.append(h("section.panel", h("div.head", h("h2", "Who used them"), h("label", "A line per ", select), csv("cost", "berth-cost.csv", asked), h("span.grow"), spanPicker(seconds, (n) => { seconds = n; set({ span: n === 86400 ? "" : n }); picture.choose([0, 0]); draw(); })), h("p.hint", "Drag over the chart for the account of that time."), drawn, body, command));
 
   const cost = (r, amounts) => { const known = (amounts || []).map((a) => `${(a.micro / 1e6).toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 })} ${a.currency}`); if (r.unpricedGPUMilliseconds > 0) known.push(known.length ? `${gpuHours(r.unpricedGPUMilliseconds)} h unknown` : "unknown"); return known.join(" + ") || "–"; };
   // hours is where the GPU-hours of the span went, as far as the log tells: it has who held GPUs, and not who worked on them.
@@ -78,12 +77,15 @@ function costs(main, params) {
     return paid > 0 && h("div.waterfall.hours", { role: "table", "aria-label": "GPU-hours by step" }, h("div.step.units", { role: "row" }, h("span", { role: "columnheader" }, "step"), h("span.track", { role: "presentation" }), h("span.num", { role: "columnheader" }, "GPU-hours"), h("span.num.minus", { role: "columnheader" }, "lost here"), h("span.minus.said", { role: "columnheader" }, "to, and its cost")),
       step("paid", paid, 0), step("held", held, paid - held, `nobody held them: ${cost(v.unused, v.unused.cost)}`), step("kept", held - lost, lost, "preemption: work to do again"), h("div.step", { role: "row" }, h("span.label", { role: "rowheader" }, "busy"), h("span.track", { role: "presentation" }), h("span.num", { role: "cell" }, "?"), h("span.num.minus", { role: "cell" }, "not measured"), h("span.minus.said", { role: "cell" }, "the decision log does not tell")));
   }
+  function asked() {
+    const end = to || Math.round(now());
+    return { by, from: from || end - seconds * 1000, to: end };
+  }
   async function look() {
     stopped.abort();
     stopped = new AbortController();
-    const end = to || Math.round(now()), begin = from || end - seconds * 1000, q = { by, from: begin, to: end };
-    csv.href = `api/cost?${new URLSearchParams({ ...q, format: "csv" })}`;
-    fill(command, copyable(`berth cost --by ${by} --since ${new Date(begin).toISOString()} --until ${new Date(end).toISOString()}`));
+    const q = asked();
+    fill(command, copyable(`berth cost --by ${by} --since ${new Date(q.from).toISOString()} --until ${new Date(q.to).toISOString()}`));
     try {
       const v = await ask("cost", q, stopped.signal);
       const most = Math.max(1, ...v.rows.map((r) => r.gpuMilliseconds), v.unused.gpuMilliseconds);

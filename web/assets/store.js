@@ -1,4 +1,5 @@
 // The table of the server, kept up to date by its stream: values by kind and name.
+import { first, get, renewed } from "./first.js";
 
 export const table = { node: new Map(), workload: new Map(), queue: new Map(), source: new Map(), total: new Map(), line: new Map() };
 export const state = { connected: false, heard: 0, skew: 0, version: 0, whole: 0, refused: false };
@@ -52,50 +53,54 @@ function take(message) {
     }
   }
   state.version = message.to;
-  if (message.whole) state.whole++;
+  if (message.whole) { state.whole++; of = message.of; }
   notify();
 }
 
-let stream;
+let of = ""; // the table that the version is of
 let retry = 500;
 
-// begin reads the whole table at once, which the document asks for before any script runs, and then its changes.
+// begin takes the whole table, which was asked for before this script was there, and then its changes.
 export async function begin() {
-  let since = "";
   try {
-    const first = await fetch("api/table?wait=0");
-    if (first.status === 200) {
-      const whole = await first.json();
-      take(whole);
-      since = `?since=${whole.to}&of=${whole.of}`;
-    }
+    const answer = await first;
+    if (answer.status === 200) take(await answer.json());
   } catch { /* the stream says what is the matter */ }
-  connect(since);
-}
-
-function connect(since = "") {
-  stream?.close();
-  stream = new EventSource("api/stream" + since);
-  stream.addEventListener("now", (e) => {
-    state.heard = Date.now();
-    state.skew = Number(e.data) - state.heard;
-    state.connected = true;
-    retry = 500;
-    touched.add("now");
-    notify();
-  });
-  stream.addEventListener("table", (e) => take(JSON.parse(e.data)));
-  stream.onerror = async () => {
+  for (;;) {
+    try { await follow(); } catch { /* it is begun again */ }
     state.connected = false;
     touched.add("now");
     notify();
-    if (stream.readyState !== EventSource.CLOSED) return;
-    stream.close();
-    try { state.refused = [401, 403].includes((await fetch("api/about")).status); } catch { state.refused = false; }
-    notify();
+    await new Promise((done) => setTimeout(done, retry));
     retry = Math.min(retry * 2, 15000);
-    setTimeout(() => connect(), retry);
-  };
+  }
+}
+
+// follow reads the stream to its end. An EventSource would do the same, but cannot carry the key.
+async function follow() {
+  const answer = await get(`stream${of ? `?since=${state.version}&of=${of}` : ""}`, { headers: { Accept: "text/event-stream" } });
+  state.refused = [401, 403].includes(answer.status);
+  if (state.refused) renewed();
+  if (!answer.ok) return;
+  const text = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  for (let rest = ""; ;) {
+    const { value, done } = await text.read();
+    if (done) return;
+    const events = (rest + value).split("\n\n"); // an event ends with an empty line
+    rest = events.pop();
+    for (const e of events) hear(/^event: (.*)$/m.exec(e)?.[1], e.slice(e.indexOf("data: ") + 6));
+  }
+}
+
+function hear(event, data) {
+  if (event === "table") take(JSON.parse(data));
+  if (event !== "now") return;
+  state.heard = Date.now();
+  state.skew = Number(data) - state.heard;
+  state.connected = true;
+  retry = 500;
+  touched.add("now");
+  notify();
 }
 
 // now is the server's clock.

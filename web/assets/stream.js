@@ -1,4 +1,4 @@
-// The table is read before the views are there: who waits for the first picture waits for both at once.
+// The table is taken as soon as it is there, and the views when they are.
 import { begin } from "./store.js";
 
 begin();
