@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/kube/convert"
@@ -67,5 +69,35 @@ func TestPodWaitsForItsController(t *testing.T) {
 		if got := f.changes.take(); len(got) != 1 || got[0].Pod == nil {
 			t.Errorf("the controller comes %v: %+v", comes, got)
 		}
+	}
+}
+
+// Owner references are what anybody writes: controllers that form a circle are taken in and taken away as others are.
+func TestControllersInACircle(t *testing.T) {
+	f := newClock()
+	f.SetNode(node("n1", "r1", 1))
+	at := func(name, by string) *batchv1.Job {
+		j := job(name, 1)
+		j.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: by, UID: types.UID("uid-" + by), Controller: new(true)}}
+		return j
+	}
+	for by, name := range map[string]string{"a": "b", "b": "c", "c": "a", "d": "d"} {
+		f.SetOwner(at(name, by))
+	}
+	for _, name := range []string{"a", "d"} {
+		p := ownedPod(name, 0)
+		p.UID, p.ResourceVersion = types.UID("p-"+name), "1"
+		f.SetPod(p)
+	}
+	f.Settle()
+	if got := len(f.changes.take()); got != 3 {
+		t.Errorf("%d changes, want a node and two pods", got)
+	}
+	for _, name := range []string{"a", "b", "c", "d"} {
+		f.RemoveOwner(job(name, 1))
+	}
+	f.Settle()
+	if len(f.owners.all)+len(f.owners.below) > 0 {
+		t.Errorf("left: %v", f.owners.below)
 	}
 }

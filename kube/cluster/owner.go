@@ -163,11 +163,14 @@ func (f *Feed) SetOwner(object metav1.Object) {
 	if old != nil && old.Equal(&o) {
 		return
 	}
+	if old != nil && old.Controller != o.Controller {
+		cut(f.owners.below, old.Controller, o.UID)
+	}
 	f.owners.all[o.UID] = &o
 	if o.Controller != "" {
 		insert(f.owners.below, o.Controller, o.UID, true)
 	}
-	f.ownerChanged(o.UID, old != nil && old.SaysTheSame(&o))
+	f.ownerChanged(o.UID, old != nil && old.SaysTheSame(&o), mostAbove)
 }
 
 // RemoveOwner takes a controller away.
@@ -181,12 +184,13 @@ func (f *Feed) RemoveOwner(object metav1.Object) {
 	}
 	delete(f.owners.all, old.UID)
 	cut(f.owners.below, old.Controller, old.UID)
-	f.ownerChanged(old.UID, len(old.Keys) == 0 && !old.Surges && len(old.Selector) == 0 && !f.foreign.used())
+	f.ownerChanged(old.UID, len(old.Keys) == 0 && !old.Surges && len(old.Selector) == 0 && !f.foreign.used(), mostAbove)
 }
 
 // ownerChanged looks again at the gangs of the owner's pods, and unless what it says to them is the same as
-// before at the pods.
-func (f *Feed) ownerChanged(uid types.UID, same bool) {
+// before at the pods, and at those of as many levels of owners below it as are read above a pod. Owner references are what anybody
+// writes: they may form a circle.
+func (f *Feed) ownerChanged(uid types.UID, same bool, levels int) {
 	for _, gang := range f.owners.relate(uid) {
 		f.gangs.describeAgain(gang)
 	}
@@ -200,8 +204,11 @@ func (f *Feed) ownerChanged(uid types.UID, same bool) {
 	for _, key := range slices.Sorted(maps.Keys(f.owners.pods[uid])) {
 		f.reenter(f.owners.pods[uid][key])
 	}
+	if levels == 0 {
+		return
+	}
 	for _, child := range slices.Sorted(maps.Keys(f.owners.below[uid])) {
-		f.ownerChanged(child, false)
+		f.ownerChanged(child, false, levels-1)
 	}
 }
 
