@@ -21,6 +21,25 @@ func TestSensitive(t *testing.T) {
 	}
 }
 
+// What a cloud calls a machine says what a node is, and what is sold out: it leaves, wherever it stands.
+func TestTypesOfMachinesLeave(t *testing.T) {
+	var m Masker
+	for _, name := range strings.Fields(`p4d.24xlarge p4de.24xlarge p5.4xlarge p5.48xlarge p5e.48xlarge p5en.48xlarge p6-b200.48xlarge p6e-gb200.36xlarge g5.12xlarge g6e.xlarge g6f.2xlarge gr6.4xlarge g4dn.metal g5g.16xlarge trn1n.32xlarge trn2.48xlarge trn2u.48xlarge inf2.24xlarge dl1.24xlarge m7i-flex.large c6in.8xlarge x2iedn.32xlarge u-6tb1.56xlarge r7gd.medium
+		a2-highgpu-1g a2-ultragpu-8g a2-megagpu-16g a3-highgpu-8g a3-edgegpu-8g a3-megagpu-8g a3-ultragpu-8g a4-highgpu-8g a4x-highgpu-4g g2-standard-96 g4-standard-384 n1-standard-16 c3-highcpu-176 c4d-highmem-96-lssd e2-medium m3-ultramem-128 ct4p-hightpu-4t ct5lp-hightpu-8t ct5p-hightpu-4t ct6e-standard-4t tpu7x-standard-4t
+		Standard_NC24ads_A100_v4 Standard_NC40ads_H100_v5 Standard_NC80adis_H100_v5 Standard_NC6s_v3 Standard_NC64as_T4_v3 Standard_ND96asr_v4 Standard_ND96amsr_A100_v4 Standard_ND96isr_H100_v5 Standard_ND96isr_H200_v5 Standard_ND96isrf_H200_v5 Standard_ND96isr_MI300X_v5 Standard_ND128isr_NDR_GB200_v6 Standard_NV36ads_A10_v5 Standard_NV12s_v3 Standard_D4s_v5 Standard_D8pds_v6 Standard_E64is_v3 Standard_HB120rs_v3 Standard_HX176rs
+		BM.GPU4.8 BM.GPU.A100-v2.8 BM.GPU.H100.8 BM.GPU.B200.8 BM.GPU.MI300X.8 VM.GPU.A10.2 VM.GPU3.4 VM.Standard.E5.Flex VM.Standard3.Flex BM.Optimized3.36
+		gd-8xh100ib-i128 gd-8xb200ib-i128 gd-1xgh200 gb200-4x gd-8xl40s-i128 cd-gp-i64-erapids cd-hp-a96-genoa turin-gp
+		gpu_8x_h100_sxm5 gpu_1x_gh200 gpu_8x_a100_80gb_sxm4 gpu-h100x8-640gb gpu-mi300x8-1536gb s-4vcpu-8gb gx2-16x128x2v100 gx3d-160x1792x8h100 bx2-4x16 ecs.gn7e-c16g1.16xlarge ecs.gn8v-8x.48xlarge ecs.ebmgn7ex.32xlarge ecs.g7.large
+		GN10Xp.20XLARGE320 PNV5b.48XLARGE768 H100-8-80G H100-SXM-8-80G L40S-4-48G gpu-h100-sxm.8gpu-128vcpu-1600gb 8gpu-160vcpu-1792gb standard-8 b2-15 h100-380 vc2-4c-8gb vcg-a100-12c-120g-80vram`) {
+		for _, text := range []string{name, "instance type " + name + " is not offered in us-east-1a", "(" + name + ")", `"` + name + `":`, "instanceType=" + name, "GPU/" + name} {
+			if got := m.Text(text); got != text {
+				t.Errorf("%q became %q", text, got)
+				break
+			}
+		}
+	}
+}
+
 // Rules of gitleaks are data of another project: all of them can be read and compiled.
 func TestRulesCompile(t *testing.T) {
 	n := 0

@@ -112,11 +112,25 @@ var (
 	sha   = regexp.MustCompile(`\bsha256:[0-9a-f]{64}\b`)
 	stamp = regexp.MustCompile(`\b\d{4}-\d\d-\d\d[Tt_ ]\d\d:?\d\d:?\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?`)
 	// forms are what has digits and letters in it and is known all the same: a duration, the mark of a workload, a family
-	// of machines.
-	forms  = regexp.MustCompile(`\b(?:\d{1,4}(?:h|ms|us|m|s|d))+\b|#[0-9a-f]{8,32}\b|\bstandard[A-Z][A-Za-z0-9]{1,20}Family\b`)
+	// of machines, the type of one.
+	forms  = regexp.MustCompile(`\b(?:\d{1,4}(?:h|ms|us|m|s|d))+\b|#[0-9a-f]{8,32}\b|\bstandard[A-Z][A-Za-z0-9]{1,20}Family\b|\b(?:` + strings.Join(machines, "|") + `)\b`)
 	padded = regexp.MustCompile(`[A-Za-z0-9+/_-]{6,}={1,2}(?:$|[^=A-Za-z0-9])`)
 	dense  = regexp.MustCompile(`[A-Za-z0-9+/_=-]{16,}`)
 )
+
+// machines are the forms of names that clouds give to types of machines. Without them nobody could tell what a node is, or what is
+// sold out. Each form leaves room for numbers, a model or a size, and for nothing as long as a secret.
+var machines = []string{
+	`u-\d{1,2}tb\d\.(?:metal|\d{1,3}xlarge)`, // AWS; p6-b200.48xlarge, m7i-flex.large
+	`[a-z]{1,4}\d{1,2}[a-z]{0,4}(?:-(?:flex|[a-z]{1,2}\d{3}))?\.(?:nano|micro|small|medium|large|\d{0,3}xlarge|metal(?:-\d{1,3}xl)?)`,
+	`ecs\.[a-z]{1,5}\d{1,2}[a-z]{0,3}(?:-c\d{1,3}[gm]\d{1,3}|-\d{1,2}x)?\.(?:small|medium|large|\d{0,3}xlarge)`,                                                 // Alibaba Cloud
+	`[a-z]{1,3}\d{1,2}[a-z]{0,2}-(?:standard|highmem|highcpu|highgpu|megagpu|ultragpu|edgegpu|hightpu|megamem|ultramem|hypermem)-\d{1,4}[gt]?(?:-lssd|-metal)?`, // Google
+	`(?:Standard|Basic)_[A-Z]{1,3}\d{1,3}(?:-\d{1,3})?[a-z]{0,6}(?:_(?:NDR|[A-Z]{1,2}\d{1,3}X?)){0,2}(?:_v\d)?`,                                                 // Azure
+	`(?:BM|VM)\.(?:GPU|Standard|Optimized|DenseIO|HPC)\d?(?:\.[A-Z]{1,2}\d{1,3}X?(?:-v\d)?)?(?:\.(?:\d{1,3}|Flex))?`,                                            // Oracle
+	`(?:GN|PNV|GI|HCC)\d{1,2}[A-Za-z]{0,3}\.\d{0,2}X?LARGE\d{1,4}`,                                                                                              // Tencent
+	`\d{1,3}x(?:[ablhtv]|g[bh]|mi|rtx)\d{1,4}[a-z]{0,2}`, `(?:[ablhtv]|g[bh]|mi)\d{1,4}x\d{1,2}`,                                                                // so many of a model, as CoreWeave, Lambda and DigitalOcean write it
+	`[a-z]{2}\d[a-z]?-\d{1,3}x\d{1,4}(?:x\d{1,2}[a-z]{1,2}\d{1,3})?`, // IBM
+}
 
 // harmless says whether every part of the text is known not to be a secret.
 func (m *Masker) harmless(s string) bool {
