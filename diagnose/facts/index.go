@@ -22,6 +22,7 @@ type index struct {
 	events   map[types.UID][]*corev1.Event // newest first, by the object they are about
 	byName   map[string][]*corev1.Event    // the same, by kind/namespace/name, for events that outlive their object
 	objects  map[types.UID]Object
+	stray    map[types.UID]bool   // whose controller does not count: see strays
 	derived  map[reflect.Type]any // see Derive
 }
 
@@ -63,8 +64,16 @@ func makeIndex(o *Objects) *index {
 		}
 		for _, object := range k.List(o) {
 			x.objects[object.GetUID()] = object
-			if c := metav1.GetControllerOfNoCopy(object); c != nil {
-				x.children[c.UID] = append(x.children[c.UID], object)
+		}
+	}
+	x.stray = x.strays(o)
+	for _, k := range o.Kinds() {
+		if k.Kind == "Event" {
+			continue
+		}
+		for _, object := range k.List(o) {
+			if by := x.controllerOf(object); by != "" {
+				x.children[by] = append(x.children[by], object)
 			}
 		}
 	}
@@ -87,7 +96,7 @@ func makeIndex(o *Objects) *index {
 
 // after is the index once the changes are made. It costs what changed, and copies of the maps in which it did.
 func (x *index) after(changes []Change) *index {
-	y := &index{pods: x.pods, nodes: x.nodes, onNode: x.onNode, children: maps.Clone(x.children), events: x.events, byName: x.byName, objects: maps.Clone(x.objects), derived: make(map[reflect.Type]any)}
+	y := &index{pods: x.pods, nodes: x.nodes, onNode: x.onNode, children: maps.Clone(x.children), events: x.events, byName: x.byName, objects: maps.Clone(x.objects), stray: x.stray, derived: make(map[reflect.Type]any)}
 	if slices.ContainsFunc(changes, func(c Change) bool { return c.about("Pod") }) {
 		y.pods, y.onNode = maps.Clone(x.pods), maps.Clone(x.onNode)
 	}
@@ -117,7 +126,7 @@ func (x *index) change(c Change) {
 	if c.Now != nil {
 		x.objects[c.Now.GetUID()] = c.Now
 	}
-	exchange(x.children, controllerOf(c.Was), controllerOf(c.Now), c.Was, c.Now)
+	exchange(x.children, x.controllerOf(c.Was), x.controllerOf(c.Now), c.Was, c.Now)
 	switch {
 	case c.about("Pod"):
 		was, _ := c.Was.(*corev1.Pod)
@@ -140,14 +149,67 @@ func (x *index) change(c Change) {
 }
 
 // controllerOf is who made the object; "" for none.
-func controllerOf(o Object) types.UID {
-	if o == nil {
+func (x *index) controllerOf(o Object) types.UID {
+	if o == nil || x.stray[o.GetUID()] {
 		return ""
 	}
 	if c := metav1.GetControllerOfNoCopy(o); c != nil {
 		return c.UID
 	}
 	return ""
+}
+
+// mostOwners is how many owners one above the other are followed. The longest that controllers make are six: those of Dynamo's graphs over
+// those of Grove's.
+const mostOwners = 16
+
+// strays are the objects whose controller does not count. Anybody who may write an object may write its owner references, and the API
+// server takes circles, owners of other namespaces, and chains of any length; walks over owners rely on a forest that is not deep. In a
+// circle nobody made anybody, nobody is made from another namespace (the garbage collector deletes such an object), and a chain is cut
+// below every sixteenth owner. It costs a step for each object.
+func (x *index) strays(o *Objects) map[types.UID]bool {
+	const walking = -1
+	out, depth := make(map[types.UID]bool), make(map[types.UID]int) // depth counts the owners above that count
+	for _, k := range o.Kinds() {
+		if k.Kind == "Event" {
+			continue
+		}
+		for _, object := range k.List(o) {
+			var way []types.UID // from the object up to the last that is not settled
+			above := -1         // the depth of the one above the way; -1: there is none
+			for at := object; at != nil && at.GetUID() != ""; {
+				uid := at.GetUID()
+				if d, known := depth[uid]; known && d != walking {
+					above = d
+					break
+				} else if known {
+					circle := slices.Index(way, uid)
+					for _, in := range way[circle:] {
+						out[in], depth[in] = true, 0
+					}
+					way, above = way[:circle], 0
+					break
+				}
+				way, depth[uid] = append(way, uid), walking
+				c := metav1.GetControllerOfNoCopy(at)
+				if c == nil || c.UID == "" {
+					break
+				}
+				up := x.objects[c.UID]
+				if up != nil && up.GetNamespace() != "" && up.GetNamespace() != at.GetNamespace() {
+					out[uid], up = true, nil
+				}
+				at = up
+			}
+			for _, uid := range slices.Backward(way) {
+				if above++; above >= mostOwners {
+					out[uid], above = true, 0
+				}
+				depth[uid] = above
+			}
+		}
+	}
+	return out
 }
 
 // nodeHeldBy is the node on which the pod holds something.
@@ -222,8 +284,9 @@ func (f *Facts) ObjectOf(uid types.UID) Object { return f.indexed().objects[uid]
 
 // Controller returns the object that made this one.
 func (f *Facts) Controller(o Object) Object {
-	if c := metav1.GetControllerOfNoCopy(o); c != nil {
-		return f.indexed().objects[c.UID]
+	x := f.indexed()
+	if by := x.controllerOf(o); by != "" {
+		return x.objects[by]
 	}
 	return nil
 }

@@ -65,3 +65,59 @@ func TestIndexAfterChanges(t *testing.T) {
 		}
 	})
 }
+
+// Owner references are what anybody writes. Whatever they say, the walks over owners end, soon, and nobody is made by what he made.
+func TestOwnersThatAnybodyWrites(t *testing.T) {
+	job := func(namespace, name, by string) *batchv1.Job {
+		j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(name)}}
+		if by != "" {
+			j.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: by, UID: types.UID(by), Controller: new(true)}}
+		}
+		return j
+	}
+	pod := func(by string) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: job("team", "pod-of-"+by, by).ObjectMeta}
+		return p
+	}
+	chain := func(n int) (out []*batchv1.Job) {
+		out = []*batchv1.Job{job("team", "j0", "")}
+		for i := 1; i < n; i++ {
+			out = append(out, job("team", fmt.Sprintf("j%d", i), fmt.Sprintf("j%d", i-1)))
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		jobs []*batchv1.Job
+		pod  string // its owner
+		of   string // has so many pods and so many owners of pods
+		pods int
+		all  int
+		top  string // of the pod
+	}{
+		"itself":                 {jobs: []*batchv1.Job{job("team", "a", "a")}, pod: "a", of: "a", pods: 1, all: 1, top: "a"},
+		"two":                    {jobs: []*batchv1.Job{job("team", "a", "b"), job("team", "b", "a")}, pod: "a", of: "a", pods: 1, all: 1, top: "a"},
+		"below a circle":         {jobs: []*batchv1.Job{job("team", "c", "a"), job("team", "a", "b"), job("team", "b", "a")}, pod: "c", of: "a", pods: 1, all: 2, top: "a"},
+		"of another's namespace": {jobs: []*batchv1.Job{job("other", "a", "")}, pod: "a", of: "a", pods: 0, all: 1, top: "pod-of-a"},
+		"three above each other": {jobs: chain(3), pod: "j2", of: "j0", pods: 1, all: 3, top: "j0"},
+		"a long chain":           {jobs: chain(50000), pod: "j49999", of: "j0", pods: 0, all: mostOwners},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &Facts{Objects: Objects{Jobs: c.jobs, Pods: []*corev1.Pod{pod(c.pod)}}}
+			of := f.ObjectOf(types.UID(c.of))
+			if got := len(f.PodsMadeBy(of)); got != c.pods {
+				t.Errorf("%d pods, want %d", got, c.pods)
+			}
+			if got := len(f.PodOwners(of)); got != c.all {
+				t.Errorf("%d owners of pods, want %d", got, c.all)
+			}
+			up := 0
+			var at Object = f.Pods[0]
+			for f.Controller(at) != nil && up <= mostOwners {
+				at, up = f.Controller(at), up+1
+			}
+			if c.top != "" && at.GetName() != c.top || up >= mostOwners {
+				t.Errorf("the topmost owner is %s, %d above the pod; want %s", at.GetName(), up, c.top)
+			}
+		})
+	}
+}
