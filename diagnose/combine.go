@@ -45,6 +45,9 @@ func (t *trial) combined(binding, mends []*check.Finding) []Fix {
 		if t.d.late != nil && t.d.late() {
 			break
 		}
+		if edit.Undone(t.d.facts, t.top, c.edits) {
+			continue
+		}
 		j := t.with(c.edits...)
 		switch {
 		case j == nil, j.free() && len(c.edits) == 1: // what helps alone is proposed alone, or not at all
@@ -53,12 +56,24 @@ func (t *trial) combined(binding, mends []*check.Finding) []Fix {
 				open = t.extended(open, c, t.obstacles(c.edits))
 			}
 		case c.side() == edit.Workload:
-			own = append(own, t.fix(j, c.edits...))
+			own = append(own, t.least(j, c.edits))
 		case len(others) == 0:
-			others = append(others, t.fix(j, c.edits...))
+			others = append(others, t.least(j, c.edits))
 		}
 	}
 	return append(own, others...)
+}
+
+// least is the fix of the edits, which help together, without those that are to spare: what was made against one obstacle may take
+// away an earlier one too.
+func (t *trial) least(j *judgement, edits []edit.Edit) Fix {
+	for i := 0; i < len(edits) && len(edits) > 1; i++ {
+		less := slices.Delete(slices.Clone(edits), i, i+1)
+		if k := t.with(less...); k != nil && k.free() {
+			j, edits, i = k, less, -1
+		}
+	}
+	return t.fix(j, edits...)
 }
 
 // side is the cluster's if any of the edits is.

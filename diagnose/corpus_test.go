@@ -298,6 +298,17 @@ func TestCorpus(t *testing.T) {
 		t.Run(strings.TrimSuffix(name, ".yaml"), func(t *testing.T) {
 			c := loadCase(t, name, fixedSeed())
 			got := c.diagnose(t)
+			for _, f := range got.Fixes {
+				for _, p := range f.Patch {
+					written := make(map[string]bool)
+					for _, o := range p.Ops {
+						if written[o.Path] && !strings.HasSuffix(o.Path, "/-") {
+							t.Errorf("%q writes %s of %s twice", f.Edit, o.Path, p.On)
+						}
+						written[o.Path] = true
+					}
+				}
+			}
 			if wrong := c.wrong(got); len(wrong) > 0 {
 				b, _ := yaml.Marshal(got)
 				t.Errorf("%s (Kubernetes %s)\n%s", strings.Join(wrong, "\n"), c.facts.Kubernetes, b)

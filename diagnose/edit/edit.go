@@ -59,26 +59,31 @@ func Pointer(keys ...string) string {
 func After(f *facts.Facts, top facts.Object, edits []Edit) (*facts.Facts, []facts.Change, error) {
 	var changes []facts.Change
 	for _, e := range edits {
-		for _, o := range e.Set {
-			changes = append(changes, facts.Change{Now: merged(f, o, changes)})
-		}
-		for _, o := range e.Gone {
-			changes = append(changes, facts.Change{Was: o})
-		}
-		if len(e.Ops) == 0 {
-			continue
-		}
-		of := top
-		if e.On != nil {
-			of = e.On
-		}
-		made, err := Patched(f, of, e.Ops, changes)
-		if err != nil {
+		var err error
+		if changes, err = made(f, top, e, changes); err != nil {
 			return nil, nil, err
 		}
-		changes = append(changes, made...)
 	}
 	return f.After(changes), changes, nil
+}
+
+// made adds what the edit changes to the changes before it.
+func made(f *facts.Facts, top facts.Object, e Edit, changes []facts.Change) ([]facts.Change, error) {
+	for _, o := range e.Set {
+		changes = append(changes, facts.Change{Now: merged(f, o, changes)})
+	}
+	for _, o := range e.Gone {
+		changes = append(changes, facts.Change{Was: o})
+	}
+	if len(e.Ops) == 0 {
+		return changes, nil
+	}
+	of := top
+	if e.On != nil {
+		of = e.On
+	}
+	more, err := Patched(f, of, e.Ops, changes)
+	return append(changes, more...), err
 }
 
 // Patched applies the operations to what makes the target's pods, and to those of its pods that are made anew. Those
