@@ -67,7 +67,7 @@ func (c *checker) read(namespace string, items []Item) []facts.Object {
 		return types.UID(fmt.Sprintf("submitted-%d", c.uids))
 	}
 	left := workload.MostInAll
-	o := workload.Options{At: c.world.Facts.At, Namespace: namespace, Nodes: c.world.Facts.Nodes, UID: uid, Budget: &left, LetIn: c.letIn(), Runtime: c.runtimeIn(namespace, items), Volcano: c.spoken("volcano")}
+	o := workload.Options{At: c.world.Facts.At, Namespace: namespace, Nodes: c.world.Facts.Nodes, UID: uid, Budget: &left, LetIn: c.letIn(), Runtime: c.runtimeIn(namespace, items), Volcano: c.spoken("volcano"), Queues: c.queuesOfVolcano(items)}
 	var objects []facts.Object
 	var claims []*corev1.PersistentVolumeClaim
 	for i := range items {
@@ -156,6 +156,28 @@ func (c *checker) read(namespace string, items []Item) []facts.Object {
 		}
 	}
 	return objects
+}
+
+// queuesOfVolcano are the Queues of the manifests, without what they say of their status, which an API server drops, and those of the cluster
+// that they do not replace.
+func (c *checker) queuesOfVolcano(items []Item) (out workload.Queues) {
+	const kind, group = "Queue", "scheduling.volcano.sh"
+	given := make(map[string]bool)
+	for i := range items {
+		u := &unstructured.Unstructured{Object: items[i].Object}
+		if u.GetKind() == kind && u.GroupVersionKind().Group == group && !given[u.GetName()] {
+			given[u.GetName()] = true
+			u = u.DeepCopy()
+			delete(u.Object, "status")
+			out = append(out, u)
+		}
+	}
+	for _, u := range c.world.Facts.Foreign[kind+"."+group] {
+		if !given[u.GetName()] {
+			out = append(out, u)
+		}
+	}
+	return out
 }
 
 // nameless is the error of an object that has no name and is to have none made for it: the API server refuses it. Of kinds that neither

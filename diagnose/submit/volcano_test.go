@@ -96,7 +96,7 @@ func TestVolcanoJobs(t *testing.T) {
 func TestVolcanoJobsMountClaims(t *testing.T) {
 	const job = `{apiVersion: scheduling.volcano.sh/v1beta1, kind: Queue, metadata: {name: default}, spec: {weight: 1}}
 ---
-{apiVersion: batch.volcano.sh/v1alpha1, kind: Job, metadata: {name: j, namespace: default}, spec: {schedulerName: volcano, volumes: [{mountPath: /in, volumeClaimName: data}, {mountPath: /out, volumeClaim: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}, {mountPath: /tmp}],
+{apiVersion: batch.volcano.sh/v1alpha1, kind: Job, metadata: {name: j, namespace: default}, spec: {schedulerName: volcano, volumes: [{mountPath: /in, volumeClaimName: data}, {mountPath: /out, volumeClaim: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}],
   tasks: [{name: w, replicas: 2, template: {spec: {containers: [{name: c, image: registry.example/c:1}]}}}]}}`
 	f := clusterOf(2, 0)
 	f.Speaks = []string{"volcano"}

@@ -76,3 +76,22 @@ func TestStillToBeFilledIn(t *testing.T) {
 		}
 	}
 }
+
+// A label or an annotation that is no text is refused, of kinds too whose types are not known here: none of them would be read.
+func TestLabelsAreText(t *testing.T) {
+	for text, says := range map[string]string{
+		"{apiVersion: a.b/v1, kind: K, metadata: {name: o, labels: {a: 'true'}, annotations: {b: '1', c: }}}": "",
+		"{apiVersion: a.b/v1, kind: K, metadata: {name: o, labels: {a: true}}}":                               "metadata.labels.a is no text",
+		"{apiVersion: a.b/v1, kind: K, metadata: {name: o, annotations: {a: x, b: 1}}}":                       "metadata.annotations.b is no text",
+		"{apiVersion: a.b/v1, kind: K, metadata: {name: o, annotations: [a]}}":                                "metadata.annotations is no object",
+	} {
+		var object map[string]any
+		if err := yaml.Unmarshal([]byte(text), &object); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err := Of(object, Options{Namespace: "default", UID: func() types.UID { return "u" }})
+		if (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

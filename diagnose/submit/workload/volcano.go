@@ -29,7 +29,7 @@ type volcanoSpec struct {
 	Tasks             []volcanoTask   `json:"tasks"`
 	Volumes           []volcanoVolume `json:"volumes"`
 
-	Policies        []map[string]any    `json:"policies"`
+	Policies        []volcanoPolicy     `json:"policies"`
 	Plugins         map[string][]string `json:"plugins"`
 	MaxRetry        any                 `json:"maxRetry"`
 	MinSuccess      any                 `json:"minSuccess"`
@@ -49,8 +49,8 @@ type volcanoTask struct {
 	} `json:"dependsOn"`
 	Partitions *volcanoPartitions `json:"partitionPolicy"`
 
-	Policies []map[string]any `json:"policies"`
-	MaxRetry any              `json:"maxRetry"`
+	Policies []volcanoPolicy `json:"policies"`
+	MaxRetry any             `json:"maxRetry"`
 }
 
 // volcanoPartitions divides the pods of a task.
@@ -61,7 +61,7 @@ type volcanoPartitions struct {
 	NetworkTopology map[string]any `json:"networkTopology"`
 }
 
-// volcanoVolume is one that all pods mount: a claim that is there, one that is made, or a folder of the pod's own.
+// volcanoVolume is one that all pods mount: a claim that is there, or one that is made.
 type volcanoVolume struct {
 	MountPath string                            `json:"mountPath"`
 	ClaimName string                            `json:"volumeClaimName"`
@@ -80,19 +80,16 @@ func (m *maker) volcanoJob(w *Workload, above, u *unstructured.Unstructured, at 
 		return fmt.Errorf("spec: %w", err)
 	}
 	w.Vain = append(w.Vain, dialect.Take(u.Object["spec"], dotted(at), &volcanoSpec{})...)
+	spec.fill()
+	if err := spec.refused(dotted(at), u.GetName(), m.queues); err != nil {
+		return byVolcano(err)
+	}
 	w.volcanoClaims(u, spec.Volumes)
 	var first, least int32
 	var parts []any
 	tasks := make(map[string]any)
 	for i := range spec.Tasks {
 		t := &spec.Tasks[i]
-		t.Name = cmp.Or(t.Name, "default"+strconv.Itoa(i))
-		if p := t.Partitions; p != nil && t.MinAvailable == nil && p.Least > 0 && p.Size > 0 {
-			t.MinAvailable = new(p.Least * p.Size)
-		}
-		if t.MinAvailable == nil {
-			t.MinAvailable = &t.Replicas
-		}
 		if least += *t.MinAvailable; len(t.DependsOn.Name) == 0 {
 			first += t.Replicas
 			tasks[t.Name] = int64(*t.MinAvailable)
@@ -132,6 +129,20 @@ func (m *maker) volcanoJob(w *Workload, above, u *unstructured.Unstructured, at 
 		w.Also = append(w.Also, o)
 	}
 	return nil
+}
+
+// fill has the defaults of the webhook.
+func (s *volcanoSpec) fill() {
+	for i := range s.Tasks {
+		t := &s.Tasks[i]
+		t.Name = cmp.Or(t.Name, "default"+strconv.Itoa(i))
+		if p := t.Partitions; p != nil && t.MinAvailable == nil && p.Least > 0 && p.Size > 0 {
+			t.MinAvailable = new(p.Least * p.Size)
+		}
+		if t.MinAvailable == nil {
+			t.MinAvailable = new(t.Replicas)
+		}
+	}
 }
 
 // policy is that of the PodGroup for the pods of the task (getSubGroupPolicy of pkg/controllers/job/job_controller_actions.go).

@@ -3,6 +3,7 @@ package workload
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -84,6 +85,7 @@ type maker struct {
 	letIn func(*metav1.ObjectMeta) bool
 	// runtime is Options.Runtime
 	runtime func(kind, namespace, name string) *unstructured.Unstructured
+	queues  Queues // of Volcano
 }
 
 // Options are what the pods depend on beside the object.
@@ -98,8 +100,9 @@ type Options struct {
 	LetIn func(*metav1.ObjectMeta) bool
 	// Runtime finds the TrainingRuntime or ClusterTrainingRuntime that a TrainJob names, nil for none. Nil: there are none.
 	Runtime func(kind, namespace, name string) *unstructured.Unstructured
-	// Volcano says that Jobs of Volcano have a PodGroup, and pods that name its scheduler.
+	// Volcano says that Jobs of Volcano have a PodGroup, and pods that name its scheduler, and that Volcano refuses what it refuses.
 	Volcano bool
+	Queues  Queues
 }
 
 // Of reads an object, as JSON has it. It returns nil for one that has no pods, and the object, typed, where its kind is
@@ -110,7 +113,7 @@ func Of(object map[string]any, o Options) (*Workload, facts.Object, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	m := maker{at: o.At, nodes: o.Nodes, next: o.UID, left: MostPods, letIn: o.LetIn, runtime: o.Runtime}
+	m := maker{at: o.At, nodes: o.Nodes, next: o.UID, left: MostPods, letIn: o.LetIn, runtime: o.Runtime, queues: o.Queues}
 	if o.Budget != nil {
 		m.left = min(m.left, *o.Budget)
 		defer func(had int) { *o.Budget -= had - m.left }(m.left)
@@ -148,7 +151,11 @@ func Of(object map[string]any, o Options) (*Workload, facts.Object, error) {
 		w.add(m.daemonSet(t))
 	case *unstructured.Unstructured:
 		m.resume(t)
-		if t.GetKind() == "JobSet" && t.GroupVersionKind().Group == "jobset.x-k8s.io" {
+		if o.Volcano {
+			err = refusedByVolcano(t, o.Queues)
+		}
+		if err != nil {
+		} else if t.GetKind() == "JobSet" && t.GroupVersionKind().Group == "jobset.x-k8s.io" {
 			err = m.jobSet(w, t)
 		} else if t.GetKind() == "Job" && t.GroupVersionKind().Group == "batch.volcano.sh" && o.Volcano {
 			err = m.volcanoJob(w, t, t, "/spec")
@@ -228,6 +235,17 @@ func checkMeta(object map[string]any) error {
 	for _, key := range []string{"name", "namespace", "generateName"} {
 		if _, ok := meta[key].(string); !ok && meta[key] != nil {
 			return fmt.Errorf("metadata.%s is no text: put it in quotes", key)
+		}
+	}
+	for _, field := range []string{"labels", "annotations"} {
+		of, ok := meta[field].(map[string]any)
+		if !ok && meta[field] != nil {
+			return fmt.Errorf("metadata.%s is no object", field)
+		}
+		for _, key := range slices.Sorted(maps.Keys(of)) {
+			if _, ok := of[key].(string); !ok && of[key] != nil {
+				return fmt.Errorf("metadata.%s.%s is no text: put it in quotes", field, key)
+			}
 		}
 	}
 	return nil
