@@ -43,6 +43,7 @@ func (s *scheduler) cycle(now time.Time) (wake time.Time) {
 	settled := s.settled(now)
 	again := s.feed.Settle()
 	changes := append(s.inbox.take(), settled...)
+	changes = append(changes, s.leapt(now)...)
 	s.apply(changes)
 	recalled, later := s.recall(now)
 	changes = append(append(s.unplanned, changes...), recalled...)
@@ -124,6 +125,8 @@ func (s *scheduler) number(changes []engine.Change) {
 // unnumbered is the version of an edit of memory, nil of anything else.
 func unnumbered(c *engine.Change) *uint64 {
 	switch {
+	case c.Assumption != nil:
+		return &c.Assumption.Version
 	case c.Refusal != nil:
 		return &c.Refusal.Version
 	case c.Hold != nil:

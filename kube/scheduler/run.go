@@ -178,7 +178,8 @@ type scheduler struct {
 
 	state   *engine.State
 	marks   why.Marker
-	version uint64 // highest version seen or given
+	version uint64    // highest version seen or given
+	last    time.Time // when the last cycle began
 	// unplanned was applied in cycles that made no plan: the next plan's record has it.
 	unplanned []engine.Change
 	settler   settler
