@@ -113,6 +113,9 @@ func (c *checker) read(namespace string, items []Item) []facts.Object {
 			if w.Unplanned != "" {
 				c.unplanned[item] = w.Unplanned
 			}
+			if w.Guess != "" {
+				c.assumes = append(c.assumes, w.Guess)
+			}
 		}
 	}
 	defaults := with(c.world.Facts, objects) // classes and ranges that are in the manifests themselves count

@@ -190,3 +190,12 @@ func TestWhatHasNoTemplateIsSaid(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestWhatIsGuessedIsSaid plans the pods that are found in an object of a kind that is not known, and lists them as an assumption.
+func TestWhatIsGuessedIsSaid(t *testing.T) {
+	r := Check(World{Facts: twoZones(), Bare: true}, "default", items(t, shaped("unknown", "t", container(gpu1, "", tolerates), "")))
+	want := "training/t has the pods of the pod templates in it, 2 of spec.roles.worker.podTemplate; what the controller of kind Training of example.com makes is not known here"
+	if r.Workloads[0].Verdict != Starts || !slices.Contains(r.Assumes, want) {
+		t.Errorf("%s, assumed %q", r.Workloads[0].Summary, r.Assumes)
+	}
+}

@@ -132,6 +132,9 @@ func decode(from any, into any) error {
 func (m *maker) generic(w *Workload, u *unstructured.Unstructured) error {
 	s := search{}
 	s.in(u.Object["spec"], "/spec", 1)
+	if len(s.found) > 0 && !plain(u) {
+		w.Guess = guessed(u, s.found)
+	}
 	for _, f := range s.found {
 		var t corev1.PodTemplateSpec
 		if err := decode(f.template, &t); err != nil {
@@ -153,6 +156,34 @@ func (m *maker) generic(w *Workload, u *unstructured.Unstructured) error {
 		w.add(p)
 	}
 	return nil
+}
+
+// templated are kinds whose pods are those of their templates, times the number beside each, as far as matters here: for them the search is no
+// guess. Beside them are Kubeflow's jobs (kubeflowRoles).
+var templated = map[string][]string{
+	"argoproj.io":      {"Rollout"},                 // argo-rollouts v1.8, pkg/apis/rollouts/v1alpha1/types.go
+	"apps.kruise.io":   {"CloneSet", "StatefulSet"}, // openkruise v1.8, apis/apps
+	"batch.volcano.sh": {"Job", "CronJob"},          // without its dialect, which is told
+	"kubeflow.org":     {"Notebook"},                // notebook-controller: a StatefulSet of one pod
+}
+
+// plain says whether the pods of the object are those of its templates.
+func plain(u *unstructured.Unstructured) bool {
+	group, kind := u.GroupVersionKind().Group, u.GetKind()
+	return slices.Contains(templated[group], kind) || group == "kubeflow.org" && kubeflowRoles[kind] != ""
+}
+
+// guessed is what was found in an object of a kind that is not known, as a sentence.
+func guessed(u *unstructured.Unstructured, found []foundTemplate) string {
+	var parts []string
+	for i, f := range found {
+		if i == 3 {
+			parts = append(parts, fmt.Sprintf("%d more", len(found)-i))
+			break
+		}
+		parts = append(parts, fmt.Sprintf("%d of %s", f.count, dotted(f.path)))
+	}
+	return fmt.Sprintf("%s has the pods of the pod templates in it, %s; what the controller of kind %s of %s makes is not known here", facts.RefTo(u), strings.Join(parts, ", "), u.GetKind(), u.GroupVersionKind().Group)
 }
 
 // kubeflowRoles are the labels by which the scheduler knows the role of pods of Kubeflow's jobs, by kind (kube/dialect/controllers).

@@ -38,7 +38,7 @@ func wrongText(at, value, allowed string) error {
 	}
 	for _, f := range toFill {
 		if f.mark.MatchString(value) {
-			return fmt.Errorf("%s: %s is still to be filled in: %s", at, shown, f.how)
+			return fmt.Errorf("%s: %s is still to be filled in (%s)", at, shown, f.how)
 		}
 	}
 	return fmt.Errorf("%s: %q is not allowed there: %s", at, shown, allowed)

@@ -36,6 +36,8 @@ type Workload struct {
 	Also   []facts.Object // that its controller makes beside pods, and who makes them
 	// Unplanned is what its controller gives its pods and these do not have here, as a sentence; "": nothing that is known.
 	Unplanned string
+	// Guess says, as a sentence, that its pods are a guess: those of the templates found in an object of a kind that is not known. "": they are none.
+	Guess string
 	// ofEach are templates of claims that each pod has one of, named after both; and shared are claims that its pods have together.
 	ofEach []corev1.PersistentVolumeClaim
 	shared []*corev1.PersistentVolumeClaim

@@ -189,3 +189,23 @@ func FuzzOf(f *testing.F) {
 		}
 	})
 }
+
+// Pods that are found by their shape in an object of a kind that is not known are said to be a guess; those of kinds that are known are not.
+func TestGuesses(t *testing.T) {
+	for text, want := range map[string]string{
+		`{apiVersion: example.com/v1, kind: Training, metadata: {name: x}, spec: {replicas: 2, template: ` + pod + `, head: {containers: [{name: a, image: x}]}}}`: "training/x has the pods of the pod templates in it, 2 of spec.head, 2 of spec.template; what the controller of kind Training of example.com makes is not known here",
+		`{apiVersion: argoproj.io/v1alpha1, kind: Rollout, metadata: {name: x}, spec: {replicas: 2, template: ` + pod + `}}`:                                       "",
+		`{apiVersion: kubeflow.org/v1, kind: PyTorchJob, metadata: {name: x}, spec: {pytorchReplicaSpecs: {Worker: {replicas: 2, template: ` + pod + `}}}}`:        "",
+		`{apiVersion: kubeflow.org/v1, kind: Other, metadata: {name: x}, spec: {template: ` + pod + `}}`:                                                           "other/x has the pods of the pod templates in it, 1 of spec.template; what the controller of kind Other of kubeflow.org makes is not known here",
+		`{apiVersion: ray.io/v1, kind: RayCluster, metadata: {name: r}, spec: {headGroupSpec: {template: ` + pod + `}}}`:                                           "",
+	} {
+		docs, err := manifest.Parse("x", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, _, err := Of(docs[0].Object, Options{Namespace: "default", UID: func() types.UID { return "u" }})
+		if err != nil || w == nil || w.Guess != want {
+			t.Errorf("%v: %q is guessed of\n%s", err, w.Guess, text)
+		}
+	}
+}
