@@ -482,3 +482,17 @@ func TestDividedNode(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestSaysHowManyAreAdvertised has nodes of eight GPUs that advertise some of them, and none.
+func TestSaysHowManyAreAdvertised(t *testing.T) {
+	f := &facts.Facts{At: now}
+	f.Nodes = []*corev1.Node{node("some", 6, 6), node("none", 0, 0)}
+	var said []string
+	for _, s := range join.Of(join.Input{Facts: f}).Said {
+		said = append(said, s.Message)
+	}
+	slices.Sort(said)
+	if diff := cmp.Diff([]string{"no device plugin runs on node none", "node some is Ready and advertises 6 of its 8 GPUs"}, said); diff != "" {
+		t.Error(diff)
+	}
+}

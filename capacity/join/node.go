@@ -115,11 +115,17 @@ type device struct {
 func (w *world) onNode(n *corev1.Node, state gpustack.NodeState, count int) []place {
 	devices := w.devicesOf(n, count)
 	absent, sick, shut := w.absence(n, state), place{stage: capacity.Advertised, cause: "gpu-unhealthy"}, w.shut(n, state)
-	bad := 0
+	bad, advertised := 0, 0
 	for _, d := range devices {
+		if d.advertised {
+			advertised++
+		}
 		if d.advertised && !d.well {
 			bad++
 		}
+	}
+	if advertised > 0 && absent.cause == "device-not-advertised" {
+		absent.said.Message = fmt.Sprintf("node %s is Ready and advertises %d of its %d GPUs", n.Name, advertised, count)
 	}
 	sick.said = Said{Message: fmt.Sprintf("node %s has found %d of its %d GPUs unhealthy", n.Name, bad, count)}
 	out := make([]place, len(devices))
@@ -147,7 +153,7 @@ func (w *world) onNode(n *corev1.Node, state gpustack.NodeState, count int) []pl
 
 // absence is why GPUs of the node are not offered.
 func (w *world) absence(n *corev1.Node, state gpustack.NodeState) place {
-	p := place{stage: capacity.Ready, cause: "device-not-advertised", said: Said{Message: "node " + n.Name + " is Ready and does not offer its GPUs"}}
+	p := place{stage: capacity.Ready, cause: "device-not-advertised", said: Said{Message: "node " + n.Name + " is Ready and advertises none of its GPUs"}}
 	if c := facts.ConditionOf(n, corev1.NodeReady); c != nil {
 		p.since = c.LastTransitionTime.Time
 	}
