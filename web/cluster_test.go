@@ -109,6 +109,16 @@ func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusForbidden)
 		fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"%s is forbidden"}`, name)
 		return
+	case len(parts) == 3 && parts[0] == "apis": // what is served of a group
+		a.mu.Lock()
+		served := a.objects["pools"] != nil || a.forbidden["pools"]
+		a.mu.Unlock()
+		if version != v1alpha1.GroupVersion.String() || !served {
+			http.NotFound(w, r)
+			return
+		}
+		fmt.Fprintf(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":%q,"resources":[{"name":"pools","kind":"Pool","verbs":["list","watch"]}]}`, version)
+		return
 	case r.URL.Query().Get("watch") != "":
 		a.watch(w, r, name)
 		return
@@ -128,6 +138,9 @@ func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func kindOf(resource string) string {
+	if resource == pools.Resource {
+		return "Pool"
+	}
 	for _, k := range watchedKinds {
 		if k.resource == resource {
 			return reflect.TypeOf(k.example).Elem().Name()
@@ -186,6 +199,13 @@ func gpuPod(namespace, name, node string, gpus int64) *corev1.Pod {
 	p.Spec.NodeName, p.Spec.SchedulerName, p.Status.Phase = node, "berth", corev1.PodRunning
 	list := corev1.ResourceList{"nvidia.com/gpu": *resource.NewQuantity(gpus, resource.DecimalSI)}
 	p.Spec.Containers = []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Limits: list, Requests: list}}}
+	return p
+}
+
+// poolOf is a pool whose nodes have so many GPUs each.
+func poolOf(name string, nodes, gpus int32) *v1alpha1.Pool {
+	p := &v1alpha1.Pool{TypeMeta: metav1.TypeMeta{Kind: "Pool", APIVersion: v1alpha1.GroupVersion.String()}, ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
+	p.Spec.Nodes, p.Spec.GPUs = &nodes, []v1alpha1.GPU{{Model: "h100", Count: gpus}}
 	return p
 }
 

@@ -16,12 +16,17 @@ import (
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/diagnose/facts"
 )
 
@@ -32,6 +37,8 @@ type watched struct {
 	namespaced bool
 	client     func(kubernetes.Interface) rest.Interface
 	add        func(*facts.Facts, any)
+	// custom is of a kind that an API server may not have: it is read where it is served, and nothing is said where it is not.
+	custom *schema.GroupVersionResource
 }
 
 // Names of kinds that the page says something about by itself.
@@ -40,24 +47,36 @@ const (
 	podsKind  = "pods"
 )
 
+// pools say how many GPUs their nodes have, whatever the nodes advertise.
+var pools = v1alpha1.GroupVersion.WithResource("pools")
+
 var watchedKinds = []watched{
-	{nodesKind, &corev1.Node{}, false, func(c kubernetes.Interface) rest.Interface { return c.CoreV1().RESTClient() }, func(f *facts.Facts, o any) { f.Nodes = append(f.Nodes, o.(*corev1.Node)) }},
-	{podsKind, &corev1.Pod{}, true, func(c kubernetes.Interface) rest.Interface { return c.CoreV1().RESTClient() }, func(f *facts.Facts, o any) { f.Pods = append(f.Pods, o.(*corev1.Pod)) }},
-	{"daemonsets", &appsv1.DaemonSet{}, true, func(c kubernetes.Interface) rest.Interface { return c.AppsV1().RESTClient() }, func(f *facts.Facts, o any) { f.DaemonSets = append(f.DaemonSets, o.(*appsv1.DaemonSet)) }},
-	{"replicasets", &appsv1.ReplicaSet{}, true, func(c kubernetes.Interface) rest.Interface { return c.AppsV1().RESTClient() }, func(f *facts.Facts, o any) { f.ReplicaSets = append(f.ReplicaSets, o.(*appsv1.ReplicaSet)) }},
-	{"statefulsets", &appsv1.StatefulSet{}, true, func(c kubernetes.Interface) rest.Interface { return c.AppsV1().RESTClient() }, func(f *facts.Facts, o any) { f.StatefulSets = append(f.StatefulSets, o.(*appsv1.StatefulSet)) }},
-	{"jobs", &batchv1.Job{}, true, func(c kubernetes.Interface) rest.Interface { return c.BatchV1().RESTClient() }, func(f *facts.Facts, o any) { f.Jobs = append(f.Jobs, o.(*batchv1.Job)) }},
-	{"podgroups", &schedulingv1beta1.PodGroup{}, true, func(c kubernetes.Interface) rest.Interface { return c.SchedulingV1beta1().RESTClient() }, func(f *facts.Facts, o any) { f.PodGroups = append(f.PodGroups, o.(*schedulingv1beta1.PodGroup)) }},
+	{nodesKind, &corev1.Node{}, false, func(c kubernetes.Interface) rest.Interface { return c.CoreV1().RESTClient() }, func(f *facts.Facts, o any) { f.Nodes = append(f.Nodes, o.(*corev1.Node)) }, nil},
+	{podsKind, &corev1.Pod{}, true, func(c kubernetes.Interface) rest.Interface { return c.CoreV1().RESTClient() }, func(f *facts.Facts, o any) { f.Pods = append(f.Pods, o.(*corev1.Pod)) }, nil},
+	{"daemonsets", &appsv1.DaemonSet{}, true, func(c kubernetes.Interface) rest.Interface { return c.AppsV1().RESTClient() }, func(f *facts.Facts, o any) { f.DaemonSets = append(f.DaemonSets, o.(*appsv1.DaemonSet)) }, nil},
+	{"replicasets", &appsv1.ReplicaSet{}, true, func(c kubernetes.Interface) rest.Interface { return c.AppsV1().RESTClient() }, func(f *facts.Facts, o any) { f.ReplicaSets = append(f.ReplicaSets, o.(*appsv1.ReplicaSet)) }, nil},
+	{"statefulsets", &appsv1.StatefulSet{}, true, func(c kubernetes.Interface) rest.Interface { return c.AppsV1().RESTClient() }, func(f *facts.Facts, o any) { f.StatefulSets = append(f.StatefulSets, o.(*appsv1.StatefulSet)) }, nil},
+	{"jobs", &batchv1.Job{}, true, func(c kubernetes.Interface) rest.Interface { return c.BatchV1().RESTClient() }, func(f *facts.Facts, o any) { f.Jobs = append(f.Jobs, o.(*batchv1.Job)) }, nil},
+	{"podgroups", &schedulingv1beta1.PodGroup{}, true, func(c kubernetes.Interface) rest.Interface { return c.SchedulingV1beta1().RESTClient() }, func(f *facts.Facts, o any) { f.PodGroups = append(f.PodGroups, o.(*schedulingv1beta1.PodGroup)) }, nil},
 	{"compositepodgroups", &schedulingv1alpha3.CompositePodGroup{}, true, func(c kubernetes.Interface) rest.Interface { return c.SchedulingV1alpha3().RESTClient() }, func(f *facts.Facts, o any) {
 		f.CompositePodGroups = append(f.CompositePodGroups, o.(*schedulingv1alpha3.CompositePodGroup))
-	}},
+	}, nil},
 	{"resourceslices", &resourcev1.ResourceSlice{}, false, func(c kubernetes.Interface) rest.Interface { return c.ResourceV1().RESTClient() }, func(f *facts.Facts, o any) {
 		f.ResourceSlices = append(f.ResourceSlices, o.(*resourcev1.ResourceSlice))
-	}},
+	}, nil},
 	{"resourceclaims", &resourcev1.ResourceClaim{}, true, func(c kubernetes.Interface) rest.Interface { return c.ResourceV1().RESTClient() }, func(f *facts.Facts, o any) {
 		f.ResourceClaims = append(f.ResourceClaims, o.(*resourcev1.ResourceClaim))
+	}, nil},
+	{resource: pools.Resource, example: &unstructured.Unstructured{}, custom: &pools, add: func(f *facts.Facts, o any) {
+		if f.Foreign == nil {
+			f.Foreign = make(map[string][]*unstructured.Unstructured)
+		}
+		f.Foreign[poolKind] = append(f.Foreign[poolKind], o.(*unstructured.Unstructured))
 	}},
 }
+
+// poolKind is what facts call them.
+var poolKind = "Pool." + v1alpha1.GroupVersion.Group
 
 // source is how well a kind can be read. Viewers are told.
 type source struct {
@@ -75,6 +94,7 @@ type source struct {
 // reader watches the cluster, once for all viewers, and calls back when something changed.
 type reader struct {
 	client    kubernetes.Interface
+	customs   dynamic.Interface
 	namespace string // read alone where the whole cluster may not be
 	changed   func()
 
@@ -92,7 +112,11 @@ func newReader(cfg *rest.Config, namespace string, changed func()) (*reader, err
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{client: client, namespace: namespace, changed: changed, stores: make(map[string]cache.Store), all: true, sources: make(map[string]source)}
+	customs, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	r := &reader{client: client, customs: customs, namespace: namespace, changed: changed, stores: make(map[string]cache.Store), all: true, sources: make(map[string]source)}
 	for _, k := range watchedKinds {
 		r.sources[k.resource] = source{}
 	}
@@ -114,6 +138,14 @@ const widenAfter = 5 * time.Minute
 // watch follows one kind, in the whole cluster or, where that is forbidden, in the namespace.
 func (r *reader) watch(ctx context.Context, k *watched) {
 	for ctx.Err() == nil {
+		if k.custom != nil && !r.served(k.custom) {
+			r.well(k.resource, "", true)
+			select {
+			case <-ctx.Done():
+			case <-time.After(serveAfter):
+			}
+			continue
+		}
 		within, cancel := context.WithCancel(ctx)
 		only := ""
 		if k.namespaced && r.forbidden(ctx, k) {
@@ -122,6 +154,30 @@ func (r *reader) watch(ctx context.Context, k *watched) {
 		}
 		r.follow(within, k, only)
 		cancel()
+	}
+}
+
+// serveAfter is how often it is asked whether a kind is served that was not.
+const serveAfter = 10 * time.Second
+
+// served says whether the API server has the kind. One that cannot be asked may have it: reading it says what is the matter.
+func (r *reader) served(k *schema.GroupVersionResource) bool {
+	all, err := r.client.Discovery().ServerResourcesForGroupVersion(k.GroupVersion().String())
+	if err != nil {
+		return !apierrors.IsNotFound(err)
+	}
+	return slices.ContainsFunc(all.APIResources, func(a metav1.APIResource) bool { return a.Name == k.Resource })
+}
+
+// from is how the kind is listed and watched.
+func (r *reader) from(k *watched, only string) *cache.ListWatch {
+	if k.custom == nil {
+		return cache.NewListWatchFromClient(k.client(r.client), k.resource, only, fields.Everything())
+	}
+	objects := r.customs.Resource(*k.custom).Namespace(only)
+	return &cache.ListWatch{
+		ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return objects.List(ctx, o) },
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return objects.Watch(ctx, o) },
 	}
 }
 
@@ -134,7 +190,7 @@ func (r *reader) forbidden(ctx context.Context, k *watched) bool {
 }
 
 func (r *reader) follow(ctx context.Context, k *watched, only string) {
-	from := cache.NewListWatchFromClient(k.client(r.client), k.resource, only, fields.Everything())
+	from := r.from(k, only)
 	var informer cache.SharedIndexInformer
 	lw := &cache.ListWatch{
 		ListWithContextFunc: from.ListWithContextFunc,
@@ -254,6 +310,10 @@ func trim(o any) (any, error) {
 	}
 	m.SetManagedFields(nil)
 	switch o := o.(type) {
+	case *unstructured.Unstructured: // a pool: how many nodes it has is its own matter, the nodes that there are are drawn
+		unstructured.RemoveNestedField(o.Object, "spec", "nodes")
+		unstructured.RemoveNestedField(o.Object, "spec", "nodeNames")
+		unstructured.RemoveNestedField(o.Object, "status")
 	case *corev1.Pod:
 		delete(o.Annotations, corev1.LastAppliedConfigAnnotation)
 		if c := metav1.GetControllerOfNoCopy(o); c != nil && c.Kind == "DaemonSet" {

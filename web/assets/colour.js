@@ -7,7 +7,7 @@ export const kinds = {
   schedulable: ["free", "new work may be placed on it"],
   healthy: ["closed", "the node takes no new work"],
   advertised: ["unhealthy", "the node found it unhealthy"],
-  ready: ["not offered", "the node is Ready and does not offer it"],
+  ready: ["not advertised", "the node has it by its pool, type or labels, and does not advertise it"],
   registered: ["not ready", "the node is not Ready"],
   launched: ["no node", ""], paid: ["no machine", ""],
 };
