@@ -135,6 +135,8 @@ func (s *desk) fail(w http.ResponseWriter, err error) {
 	switch {
 	case errors.As(err, new(badQuestion)):
 		code = http.StatusBadRequest
+	case errors.As(err, new(fullError)):
+		code = http.StatusServiceUnavailable
 	case apierrors.IsForbidden(err):
 		code = http.StatusForbidden
 	}

@@ -50,6 +50,7 @@ type Server struct {
 	drawn    func(sum total, told map[string]source) // hears of every picture; nil: the table has it
 
 	viewers atomic.Int64
+	places  *places
 	waits   bool
 	assets  fs.FS
 	dirty   chan struct{} // holds at most one
@@ -79,7 +80,7 @@ func New(o Options) (*Server, error) {
 // newServer makes one that nobody can reach.
 func newServer(o Options) (*Server, error) {
 	s := &Server{
-		table: newTable(), past: newPast(), log: o.Log, stuck: o.stuck, waits: o.Waits,
+		table: newTable(), past: newPast(), log: o.Log, stuck: o.stuck, waits: o.Waits, places: newPlaces(mostViewers, mostViewers),
 		dirty: make(chan struct{}, 1), cameFleet: make(chan struct{}, 1), cameLine: make(chan struct{}, 1),
 	}
 	s.desk = desk{
@@ -153,7 +154,7 @@ func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", http.FileServerFS(s.assets))
 	always := func(context.Context) (*table, error) { return s.table, nil }
-	mux.HandleFunc("/api/stream", func(w http.ResponseWriter, r *http.Request) { s.stream(w, r, always) })
+	mux.HandleFunc("/api/stream", func(w http.ResponseWriter, r *http.Request) { s.stream(w, r, "", "", always) })
 	mux.HandleFunc("/api/table", func(w http.ResponseWriter, r *http.Request) { s.whole(w, r, s.table) })
 	s.routes(mux)
 	return s.guard.in(mux)

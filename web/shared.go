@@ -193,6 +193,7 @@ func startSharing(o *SharedOptions, v *answer.Viewer) (*sharing, error) {
 	}
 	out := &sharing{Server: s, o: o, line: v.Everything, scopes: make(map[answer.Rights]*scope)}
 	out.about.Shared = true
+	out.places = newPlaces(mostViewers, mostOfOne)
 	out.ctx, out.cancel = context.WithCancel(context.Background())
 	s.drawn = out.spread
 	go s.reader.run(out.ctx)
@@ -208,7 +209,7 @@ func (s *sharing) serve(w http.ResponseWriter, r *http.Request, v *answer.Viewer
 	defer context.AfterFunc(s.ctx, cancel)()
 	r = r.WithContext(ctx)
 	if r.URL.Path == "/api/stream" {
-		s.stream(w, r, s.follow(v))
+		s.stream(w, r, v.Namespace, v.Person(), s.tableOf(v))
 		return
 	}
 	rights, err := v.Rights(ctx)
@@ -232,8 +233,8 @@ func (s *sharing) serve(w http.ResponseWriter, r *http.Request, v *answer.Viewer
 	mux.ServeHTTP(w, r)
 }
 
-// follow is the table of a viewer, whose rights are looked at again from time to time.
-func (s *sharing) follow(v *answer.Viewer) func(context.Context) (*table, error) {
+// tableOf is the table of a viewer, whose rights are looked at again from time to time.
+func (s *sharing) tableOf(v *answer.Viewer) func(context.Context) (*table, error) {
 	var rights answer.Rights
 	var until time.Time
 	return func(ctx context.Context) (*table, error) {

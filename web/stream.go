@@ -13,20 +13,37 @@ const (
 	beat = 5 * time.Second
 	// stuck is how long a viewer may take to read what it was sent. It is then dropped, and comes back by itself.
 	stuck = 20 * time.Second
-	// mostViewers bounds the streams of one server.
+	// mostViewers bounds the streams of one server, and mostOfOne those of one person where people have rights of their own.
 	mostViewers = 200
+	mostOfOne   = 50
 )
 
-// stream sends a table and its changes as server-sent events, for as long as the viewer reads. Between two writes the viewer
-// has a version and nothing else. Which table it is is asked before each write: it is another one when the viewer's rights change.
-func (s *Server) stream(w http.ResponseWriter, r *http.Request, which func(context.Context) (*table, error)) {
-	if s.viewers.Add(1) > mostViewers {
-		s.viewers.Add(-1)
-		http.Error(w, "Too many pages are open.", http.StatusServiceUnavailable)
+// stream sends a table and its changes as server-sent events, for as long as the viewer reads and has a place. Between two writes the
+// viewer has a version and nothing else. Which table it is is asked before each write: it is another one when the viewer's rights change.
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, namespace, person string, which func(context.Context) (*table, error)) {
+	ctx, leave := context.WithCancelCause(r.Context())
+	defer leave(nil)
+	place, err := s.places.take(namespace, person, leave)
+	if err != nil {
+		s.fail(w, err)
 		return
 	}
+	defer s.places.give(place)
+	s.viewers.Add(1)
 	defer s.viewers.Add(-1)
 	s.came()
+	s.follow(w, r.WithContext(ctx), which)
+	if gone := new(fullError); errors.As(context.Cause(ctx), gone) { // the place is somebody else's
+		out := http.NewResponseController(w)
+		_ = out.SetWriteDeadline(time.Now().Add(s.stuck))
+		if send(w, "sorry", encode(gone.Error())) {
+			_ = out.Flush()
+		}
+	}
+}
+
+// follow is the stream of a viewer who has a place.
+func (s *Server) follow(w http.ResponseWriter, r *http.Request, which func(context.Context) (*table, error)) {
 	out := http.NewResponseController(w)
 	version, last := int64(0), (*table)(nil)
 	for first := true; ; first = false {

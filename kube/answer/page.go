@@ -54,6 +54,9 @@ type Viewer struct {
 	user authenticationv1.UserInfo
 }
 
+// Person is who the API server says that the viewer is.
+func (v *Viewer) Person() string { return v.user.Username }
+
 // Rights asks the API server what the viewer may be shown now. It fails also where this process does not lead any more.
 func (v *Viewer) Rights(ctx context.Context) (r Rights, err error) {
 	r.Namespace = v.Namespace

@@ -62,9 +62,10 @@ function tell() {
   const silent = state.heard ? Date.now() - state.heard : 0;
   const live = state.connected && silent < 12000;
   age.className = live ? "live" : "stale";
-  age.textContent = live ? "live" : state.heard ? `${span(silent)} old` : "connecting";
+  age.textContent = live ? "live" : state.sorry ? "not live" : state.heard ? `${span(silent)} old` : "connecting";
   const lines = [];
   if (state.refused) lines.push(["bad", shared ? "You are not signed in any more, or may not see this page any more. Sign in and load it again." : "This page is not signed in any more: the server was started again. Run `berth ui` and open its link."]);
+  else if (!live && state.sorry) lines.push(["bad", `${state.sorry}${state.heard ? ` What is shown is ${span(silent)} old.` : ""}`]);
   else if (!live && state.heard) lines.push(["bad", `The server does not answer. What is shown is ${span(silent)} old.`]);
   if (Math.abs(state.skew) > 5000) lines.push(["", `The clocks of this browser and of the server are ${span(Math.abs(state.skew))} apart. Times are the server's.`]);
   const all = (names) => (names.length < 2 ? names[0] : `${names.slice(0, -1).join(", ")} and ${names[names.length - 1]}`);

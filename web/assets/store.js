@@ -2,7 +2,7 @@
 import { first, get, renewed } from "./first.js";
 
 export const table = { node: new Map(), workload: new Map(), queue: new Map(), source: new Map(), total: new Map(), line: new Map() };
-export const state = { connected: false, heard: 0, skew: 0, version: 0, whole: 0, refused: false };
+export const state = { connected: false, heard: 0, skew: 0, version: 0, whole: 0, refused: false, sorry: "" };
 
 const listeners = new Set();
 let touched = new Set();
@@ -81,6 +81,7 @@ async function follow() {
   const answer = await get(`stream${of ? `?since=${state.version}&of=${of}` : ""}`, { headers: { Accept: "text/event-stream" } });
   state.refused = [401, 403].includes(answer.status);
   if (state.refused) renewed();
+  if (answer.status === 503) hear("sorry", JSON.stringify((await answer.json().catch(() => ({}))).error || ""));
   if (!answer.ok) return;
   const text = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   for (let rest = ""; ;) {
@@ -94,7 +95,9 @@ async function follow() {
 
 function hear(event, data) {
   if (event === "table") take(JSON.parse(data));
+  if (event === "sorry") { state.sorry = JSON.parse(data); retry = 15000; } // others have the places for viewers
   if (event !== "now") return;
+  state.sorry = "";
   state.heard = Date.now();
   state.skew = Number(data) - state.heard;
   state.connected = true;
