@@ -15,7 +15,7 @@ const (
 	stuck = 20 * time.Second
 	// mostViewers bounds the streams of one server, and mostOfOne those of one person where people have rights of their own.
 	mostViewers = 200
-	mostOfOne   = 50
+	mostOfOne   = 100
 )
 
 // stream sends a table and its changes as server-sent events, for as long as the viewer reads and has a place. Between two writes the
