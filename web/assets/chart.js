@@ -33,11 +33,12 @@ export const share = (p) => (p.gpus > 0 ? Math.min(1, p.held / p.gpus) : 0);
 
 // chart draws into an element. pick(from, to) is told what was chosen; with from === to, an instant; 0, 0 for nothing.
 export function chart(where, { pick, high = 230, label = "Use over time" }) {
-  let data = null, chosen = [0, 0], from = 0, to = 1;
+  let data = null, chosen = [0, 0], from = 0, to = 1, dragged = false;
   const text = (x, y, s, anchor, cls) => { const e = svg("text", { x, y, "text-anchor": anchor, class: cls }); e.textContent = s; return e; };
 
   function draw() {
-    if (!data) return;
+    if (!data || dragged) return; // what is being dragged stays; it is drawn again when it is let go
+    const focused = where.contains(document.activeElement);
     const large = parseFloat(getComputedStyle(document.documentElement).fontSize) / 14, height = high * large;
     const w = Math.max(280, where.clientWidth), left = 44 * large, right = 12, top = 14 * large, bottom = 24 * large, s = data.points.filter((p) => p.gpus !== null);
     if (s.length < 2) { fill(where, h("p.empty", "Nothing was recorded in this time yet. A point is added every few seconds.")); return; }
@@ -72,11 +73,13 @@ export function chart(where, { pick, high = 230, label = "Use over time" }) {
     let began = 0;
     const band = svg("rect", { y: top, height: height - bottom - top, width: 0, class: "brush" });
     root.append(band);
-    root.addEventListener("pointerdown", (e) => { began = time(e); try { root.setPointerCapture(e.pointerId); } catch { /* a pointer of a test */ } });
+    root.addEventListener("pointercancel", () => { began = 0; dragged = false; draw(); });
+    root.addEventListener("pointerdown", (e) => { began = time(e); dragged = true; try { root.setPointerCapture(e.pointerId); } catch { /* a pointer of a test */ } });
     root.addEventListener("pointerup", (e) => {
       if (!began) return;
       const [m, n] = [began, time(e)].sort((p, q) => p - q), drag = x(n) - x(m) > 5;
       began = 0;
+      dragged = false;
       choose(drag ? [Math.round(m), Math.round(n)] : [Math.round(m), Math.round(m)]);
     });
     root.addEventListener("keydown", (e) => {
@@ -86,9 +89,9 @@ export function chart(where, { pick, high = 230, label = "Use over time" }) {
       else if (step) { const t = Math.round(Math.min(to, Math.max(from, (chosen[0] || to) + step))); choose([t, t]); }
       else return;
       e.preventDefault();
-      where.querySelector("svg")?.focus();
     });
     fill(where, root, h("p.legend", h("span.key.use", "held"), h("span.key.waits", `asked for by waiting work (top: ${plural(most, "GPU")})`), h("span.key.preempted", "preemption")));
+    if (focused) root.focus({ preventScroll: true });
   }
   function choose(next) { chosen = next; draw(); pick(...next); }
   const resized = new ResizeObserver(draw);
