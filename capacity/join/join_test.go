@@ -496,3 +496,18 @@ func TestSaysHowManyAreAdvertised(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestRenamedShares has a plugin that gives the shares of its GPUs a name of their own: three of two each are held on two GPUs.
+func TestRenamedShares(t *testing.T) {
+	f := &facts.Facts{At: now}
+	n, p := node("n", 0, 0, labelled("nvidia.com/gpu.replicas", "2")), holder("n", 0)
+	n.Status.Capacity = corev1.ResourceList{"nvidia.com/gpu.shared": resource.MustParse("16"), "nvidia.com/gpu": resource.MustParse("0")}
+	n.Status.Allocatable = n.Status.Capacity
+	p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"nvidia.com/gpu.shared": resource.MustParse("3")}
+	f.Nodes, f.Pods = []*corev1.Node{n}, []*corev1.Pod{p}
+	got := shown(t, join.Of(join.Input{Facts: f}))
+	slices.Sort(got)
+	if diff := cmp.Diff([]string{"allocated not-measured platform 2", "schedulable idle none 6"}, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -303,6 +303,9 @@ func (w *world) counted(n *corev1.Node, count int) (units map[corev1.ResourceNam
 	capacityOf := func(list corev1.ResourceList) int {
 		q := list[gpustack.WholeGPU]
 		whole := q.Value()
+		if whole == 0 {
+			whole = gpustack.Renamed(list)
+		}
 		if replicas := number(n.Labels["nvidia.com/gpu.replicas"]); replicas > 1 {
 			whole = (whole + replicas - 1) / replicas
 		}

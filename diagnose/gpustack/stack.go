@@ -244,6 +244,18 @@ func OffersMIG(n *corev1.Node) bool {
 	return false
 }
 
+// Renamed is how many GPUs or shares of GPUs there are under a name of their own, as nvidia.com/gpu.shared of a plugin that renames what
+// it shares, or the name of a model that is passed to virtual machines.
+func Renamed(list corev1.ResourceList) (most int64) {
+	//archtest:any-order the largest is the same in any
+	for name, q := range list {
+		if n := string(name); name != WholeGPU && strings.HasPrefix(n, "nvidia.com/") && !strings.HasPrefix(n, migPrefix) {
+			most = max(most, q.Value())
+		}
+	}
+	return most
+}
+
 // GPURequest is how much of the resource the pod asks for.
 func GPURequest(p *corev1.Pod, name corev1.ResourceName) int64 {
 	q := podspec.Requests(p)[name]
