@@ -45,14 +45,19 @@ type asked struct {
 	amount int64
 }
 
-// take gives the pods GPUs that are free, busy ones first. per of the resource make up all GPUs of the node.
+// take gives the pods GPUs that are free, busy ones first. per of the resource make up all GPUs that the node advertises.
 func take(out []device, pods []asked, per int64) {
-	var total int64
+	advertised, total := int64(0), int64(0)
+	for i := range out {
+		if out[i].advertised {
+			advertised++
+		}
+	}
 	for _, a := range pods {
 		total += min(a.amount, per-total)
 	}
 	var taken []int
-	need := int((total*int64(len(out)) + per - 1) / per)
+	need := int((total*advertised + per - 1) / per)
 	for _, busy := range []bool{true, false} {
 		for i := range out {
 			if len(taken) < need && out[i].well && !out[i].held && out[i].use == busy {
@@ -64,7 +69,7 @@ func take(out []device, pods []asked, per int64) {
 	var from int64
 	for _, a := range pods {
 		to := from + min(a.amount, per-from)
-		first, end := from*int64(len(out))/per, (to*int64(len(out))+per-1)/per
+		first, end := from*advertised/per, (to*advertised+per-1)/per
 		for i := first; i < min(end, int64(len(taken))); i++ {
 			out[taken[i]].pods = append(out[taken[i]].pods, a.pod)
 		}

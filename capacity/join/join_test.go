@@ -492,6 +492,18 @@ func TestSaysHowManyAreAdvertised(t *testing.T) {
 		said = append(said, s.Message)
 	}
 	slices.Sort(said)
+	for held := range int64(7) { // of six that are advertised, as many are held as pods hold
+		f := &facts.Facts{At: now}
+		f.Nodes = []*corev1.Node{node("some", 6, 6)}
+		f.Pods = []*corev1.Pod{holder("some", held)}
+		count := make(map[capacity.Stage]int64)
+		for _, g := range join.Of(join.Input{Facts: f}).GPUs {
+			count[g.Stage]++
+		}
+		if count[capacity.Allocated] != held || count[capacity.Schedulable] != 6-held || count[capacity.Ready] != 2 {
+			t.Errorf("a pod holds %d: %v", held, count)
+		}
+	}
 	if diff := cmp.Diff([]string{"no device plugin runs on node none", "node some is Ready and advertises 6 of its 8 GPUs"}, said); diff != "" {
 		t.Error(diff)
 	}
