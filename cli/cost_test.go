@@ -57,6 +57,12 @@ func TestCostOfALog(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
+	if text := ok(t, span...); !strings.Contains(text, "\nUnused: 1.500 free.\n") {
+		t.Errorf("what nobody held: %s", text)
+	}
+	if text := ok(t, append(span, "-o", "json")...); !strings.Contains(text, `"unusedBy": [`) || !strings.Contains(text, `"name": "schedulable"`) {
+		t.Errorf("what nobody held, as JSON: %s", text)
+	}
 	lines := strings.Split(ok(t, append(span, "-o", "csv", "--by", "namespace")...), "\n")
 	wantCSV := []string{
 		strings.Join(focusHead, ","),
@@ -68,7 +74,7 @@ func TestCostOfALog(t *testing.T) {
 		t.Error(diff)
 	}
 	text := ok(t, append(span, "-o", "json")...)
-	for _, want := range []string{`"version": 1`, `"gpuMilliseconds": 1800000`, `"unpricedGPUMilliseconds": 5400000`, `"meanWaitMilliseconds": 1800000`} {
+	for _, want := range []string{`"version": 2`, `"gpuMilliseconds": 1800000`, `"unpricedGPUMilliseconds": 5400000`, `"meanWaitMilliseconds": 1800000`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %s in\n%s", want, text)
 		}

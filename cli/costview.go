@@ -17,7 +17,8 @@ import (
 // costVersion is of the JSON of `berth cost`.
 //
 //	1  2026-11-17  first
-const costVersion = 1
+//	2  2026-11-19  unusedBy (ADR 227)
+const costVersion = 2
 
 // costView is a bill as JSON. GPU-time is in milliseconds of a GPU, money in millionths.
 type costView struct {
@@ -30,6 +31,8 @@ type costView struct {
 	Measured bool      `json:"idleMeasured"`       // somebody measured whether allocated GPUs are idle
 	Rows     []costRow `json:"rows"`
 	Unused   costRow   `json:"unused"`
+	// UnusedBy is Unused by the last stage that its GPUs reached, named as in `berth capacity`; it adds up to Unused.
+	UnusedBy []costRow `json:"unusedBy"`
 	// Paid is the sum of all rows and of what nobody used.
 	Paid     costRow  `json:"paid"`
 	Problems []string `json:"problems,omitempty"` // what of the past, or of prices, is missing
@@ -59,6 +62,10 @@ func (v *costView) fill(r *bill.Report) {
 	}
 	v.Unused, v.Paid = costRowOf(&r.Unused), costRowOf(&r.Paid)
 	v.Unused.Name, v.Paid.Name = "unused", "paid"
+	v.UnusedBy = []costRow{}
+	for i := range r.UnusedBy {
+		v.UnusedBy = append(v.UnusedBy, costRowOf(&r.UnusedBy[i]))
+	}
 }
 
 func costRowOf(l *bill.Line) costRow {
@@ -106,6 +113,9 @@ func (v *costView) text(columns int) string {
 	t.write(&b, columns)
 	fmt.Fprintf(&b, "\n%s to %s. GPU-hours; IDLE is held and measured to do nothing, WAITING asked for and not had, LOST work to do again after preemption.\n",
 		v.From.Local().Format(time.RFC3339), v.To.Local().Format(time.RFC3339))
+	if len(v.UnusedBy) > 0 {
+		fmt.Fprintf(&b, "Unused: %s.\n", strings.Join(v.unused(), ", "))
+	}
 	if v.Paid.Unpriced > 0 {
 		fmt.Fprintf(&b, "Unknown is the price of %s of %s GPU-hours: their Reservation or Pool has none.\n", gpuHours(v.Paid.Unpriced), gpuHours(v.Paid.Used))
 	}
@@ -116,6 +126,19 @@ func (v *costView) text(columns int) string {
 		fmt.Fprintf(&b, "Missing: %s.\n", cell(p))
 	}
 	return b.String()
+}
+
+// unusedWords say what GPUs are that came as far as a stage and no further, as the decision log tells.
+var unusedWords = map[string]string{
+	capacity.Paid.String(): "of reservations and no node", capacity.Registered.String(): "on nodes that were not Ready", capacity.Ready.String(): "not advertised by their nodes",
+	capacity.Advertised.String(): "unhealthy", capacity.Healthy.String(): "on nodes that took no new work", capacity.Schedulable.String(): "free",
+}
+
+func (v *costView) unused() (out []string) {
+	for _, r := range v.UnusedBy {
+		out = append(out, gpuHours(r.Used)+" "+cmp.Or(unusedWords[r.Name], r.Name))
+	}
+	return out
 }
 
 func (v *costView) cells(name string, r *costRow) []string {

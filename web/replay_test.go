@@ -36,8 +36,19 @@ func toldPod(gang, key, queue, node string, gpus int64, version uint64) engine.C
 func told(nodes int, from, to time.Time) (steps []bill.Step) {
 	random := rand.New(rand.NewPCG(1, 2))
 	first := bill.Step{Now: from, Fresh: true}
+	broken := min(1, nodes/16) // racks of four at the end that nothing runs on
 	for i := range nodes {
-		first.Changes = append(first.Changes, toldNode(fmt.Sprintf("gpu-%04d", i), fmt.Sprintf("block-%d", i/64), fmt.Sprintf("rack-%d", i/4)))
+		n := toldNode(fmt.Sprintf("gpu-%04d", i), fmt.Sprintf("block-%d", i/64), fmt.Sprintf("rack-%d", i/4))
+		n.Node.Labels["nvidia.com/gpu.count"] = "8"
+		switch nodes - i {
+		case 4 * broken:
+			n.Node.Taints = []engine.Taint{{Key: "node.kubernetes.io/not-ready", Effect: engine.NoExecute}}
+		case 4*broken - 1:
+			n.Node.Cordoned = true
+		case 4*broken - 2:
+			n.Node.Allocatable = amount(6)
+		}
+		first.Changes = append(first.Changes, n)
 	}
 	steps = append(steps, first)
 	type gang struct {
@@ -47,7 +58,7 @@ func told(nodes int, from, to time.Time) (steps []bill.Step) {
 	}
 	var running, waiting []gang
 	free := map[int]bool{}
-	for i := range nodes / 4 {
+	for i := range nodes/4 - broken {
 		free[i] = true
 	}
 	version := uint64(2)

@@ -74,8 +74,12 @@ func (s *scripted) Cost(_ context.Context, by string, from, to time.Time) (any, 
 		rows = append(rows, map[string]any{"name": l.Name, "gpuMilliseconds": l.Used / 1000, "waitingGPUMilliseconds": l.Waiting / 1000, "waitedPods": l.Waited, "meanWaitMilliseconds": l.Waits / max(1, l.Waited), "lostGPUMilliseconds": l.Lost / 1000, "preemptedPods": l.Evicted,
 			"unpricedGPUMilliseconds": 0, "cost": []any{map[string]any{"currency": "USD", "micro": l.Used / 3600 * 8}}, "shareOfUnused": []any{}})
 	}
+	byStage := []any{}
+	for _, l := range r.UnusedBy {
+		byStage = append(byStage, map[string]any{"name": l.Name, "gpuMilliseconds": l.Used / 1000, "unpricedGPUMilliseconds": 0, "cost": []any{map[string]any{"currency": "USD", "micro": l.Used / 3600 * 8}}})
+	}
 	n := len(rows)
-	return map[string]any{"by": by, "from": from, "to": to, "seenMilliseconds": r.Seen, "unseenMilliseconds": r.Unseen, "rows": rows[:n-2], "unused": rows[n-2], "paid": rows[n-1]}, []byte("BilledCost\n"), s.err
+	return map[string]any{"idleMeasured": r.Measured, "unusedBy": byStage, "by": by, "from": from, "to": to, "seenMilliseconds": r.Seen, "unseenMilliseconds": r.Unseen, "rows": rows[:n-2], "unused": rows[n-2], "paid": rows[n-1]}, []byte("BilledCost\n"), s.err
 }
 
 func (s *scripted) Past(_ context.Context, from, to time.Time, parts int) (p bill.Past, since time.Time, err error) {

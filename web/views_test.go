@@ -172,11 +172,56 @@ func TestReplayInThePage(t *testing.T) {
 	b.Until(fmt.Sprintf(`location.hash.includes("from=") && parseFloat([...document.querySelectorAll("tr.sum td.num")][0].innerText.replace(",", "")) < %f`, all/2))
 	b.Do(`document.querySelector("button[title='Save berth-cost.csv']").click()`)
 	b.Until(`performance.getEntriesByType("resource").some((e) => e.name.includes("api/cost?") && e.name.includes("format=csv") && e.name.includes("from=" + new URLSearchParams(location.hash.split("?")[1]).get("from")))`)
-	// Paid is what was held and what nobody held; what was held is what is kept and what is to be done again.
-	b.Until(`(() => { const n = [...document.querySelectorAll(".hours .step:not(.units) .num:not(.minus)")].map((e) => parseFloat(e.innerText.replace(",", ""))), gone = [...document.querySelectorAll(".hours .step:not(.units) .num.minus")].map((e) => Math.abs(parseFloat(e.innerText.replace("−", "").replace(",", "")) || 0)); return n[0] > 0 && Math.abs(n[0] - gone[1] - n[1]) < 0.02 * n[0] && Math.abs(n[1] - gone[2] - n[2]) < 0.02 * n[0] && document.querySelector(".hours").innerText.includes("?") })()`)
+	// Every step is the one before less what was lost there; the figures are those of the bill of the span, and what is held adds up.
+	b.Do(`const p = new URLSearchParams(location.hash.split("?")[1]); fetch("api/cost?" + new URLSearchParams({ by: "queue", from: p.get("from"), to: p.get("to") }), { headers: { "Berth-Key": JSON.parse(localStorage.berth).key } }).then((r) => r.json()).then((v) => { window.bill = v })`)
+	b.Until(`window.bill && (() => {
+		const v = window.bill, by = Object.fromEntries(v.unusedBy.map((r) => [r.name, r.gpuMilliseconds])), steps = ["paid", "registered", "ready", "advertised", "healthy", "schedulable", "allocated"];
+		let left = v.paid.gpuMilliseconds;
+		const want = steps.map((s, i) => [s, left -= by[steps[i - 1]] || 0]).concat([["kept", left - v.paid.lostGPUMilliseconds]]);
+		const got = [...document.querySelectorAll(".hours [data-ms]")].map((e) => [e.dataset.step, Number(e.dataset.ms)]);
+		return JSON.stringify(want) === JSON.stringify(got) && v.rows.reduce((n, r) => n + r.gpuMilliseconds, 0) === got[6][1] && got[6][1] > 0 && got[1][1] > got[2][1] && got[2][1] > got[3][1];
+	})()`)
+	b.Until(`document.querySelector(".hours [data-step=busy]").innerText.includes("?")`) // nobody measured
+	was = b.Text(`document.querySelector(".hours").innerText + location.hash`)
+	b.Do(`location.reload()`) // the span is in the address
+	b.Until(fmt.Sprintf(`document.querySelector(".hours") && document.querySelector(".hours").innerText + location.hash === %q`, was))
+	b.Until(`document.querySelector(".chart svg")`)
+	b.Do(`document.querySelector(".chart svg").focus()`)
+	b.Press(kb.Escape)
+	b.Until(`!location.hash.includes("from=")`)
+	for range 3 {
+		b.Do(`document.querySelector(".chart svg").dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowLeft", bubbles: true }))`)
+	}
+	for range 3 {
+		b.Do(`document.querySelector(".chart svg").dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", shiftKey: true, bubbles: true }))`)
+	}
+	b.Until(`/from=\d+/.test(location.hash)`)
+	b.Do(fmt.Sprintf(`location.hash = %q`, was[strings.LastIndex(was, "#"):]))
+	b.Until(`document.querySelector("table.costs tbody")?.innerText.includes("vision")`)
 	b.sound("costs")
 	b.Do(`document.querySelector("table.costs").scrollIntoView({ block: "end" })`)
 	b.shoot("costs")
+}
+
+// TestChartIsNotTakenAway draws the chart again, as new data does every ten seconds, while somebody has the focus on it, and while they drag.
+func TestChartIsNotTakenAway(t *testing.T) {
+	a := newAPIServer(t)
+	a.fill(16)
+	q := research()
+	q.steps = told(16, time.Now().Add(-6*time.Hour), time.Now())
+	s := start(t, a, q, time.Second)
+	b := browse(t, 1280, 800)
+	b.open(s.Link())
+	b.goTo("ledger?span=21600")
+	b.Until(`document.querySelector(".chart path.use")`)
+	b.Do(`window.first = document.querySelector(".chart svg"); first.focus()`)
+	b.Resize(1200, 800)
+	b.Until(`!document.contains(window.first) && document.activeElement === document.querySelector(".chart svg")`)
+	b.Do(`window.second = document.querySelector(".chart svg"); const r = second.getBoundingClientRect(); window.drag = (k, f) => window.second.dispatchEvent(new PointerEvent(k, { clientX: r.left + r.width * f, clientY: r.top + 80, pointerId: 1, bubbles: true })); drag("pointerdown", 0.3); drag("pointermove", 0.4)`)
+	b.Resize(1100, 800)
+	time.Sleep(200 * time.Millisecond)
+	b.Do(`drag("pointermove", 0.5); drag("pointerup", 0.6)`)
+	b.Until(`/from=\d+&to=\d+/.test(location.hash) && !document.contains(window.second)`)
 }
 
 // TestOtherOrigin is a page from elsewhere in the same browser, which is signed in: it can read nothing, and embed nothing.

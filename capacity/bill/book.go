@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/berth-dev/berth/capacity"
 	"github.com/berth-dev/berth/engine"
 )
 
@@ -51,7 +52,7 @@ type Book struct {
 	slots    []slot // as Options.Tariff.Reservations
 	stale    bool   // machines have to be assigned to reservations again
 	uses     map[Who]*use
-	unused   map[rate]int64
+	unused   map[rate]*[beforeHeld]int64 // by how far the GPUs had come
 	measured bool
 	waits    []int64 // milliseconds that work waited which began, the latest; nil: nobody asks
 }
@@ -100,7 +101,7 @@ type use struct {
 func New(o Options) *Book {
 	o.GPU = cmp.Or(o.GPU, "nvidia.com/gpu")
 	o.Tariff.ready()
-	b := &Book{o: o, boundaries: o.Tariff.boundaries(), uses: make(map[Who]*use), unused: make(map[rate]int64), slots: make([]slot, len(o.Tariff.Reservations))}
+	b := &Book{o: o, boundaries: o.Tariff.boundaries(), uses: make(map[Who]*use), unused: make(map[rate]*[beforeHeld]int64), slots: make([]slot, len(o.Tariff.Reservations))}
 	b.forget()
 	return b
 }
@@ -245,7 +246,7 @@ func (b *Book) settleAll() {
 	for i := range b.slots {
 		s, r := &b.slots[i], &b.o.Tariff.Reservations[i]
 		if past := b.elapsed - s.settled; past > 0 && s.left > 0 {
-			b.unused[rate{r.Price, int64(r.GPUs)}] += past * s.left * int64(r.GPUs) * whole
+			b.leave(rate{r.Price, int64(r.GPUs)}, capacity.Paid, past*s.left*int64(r.GPUs)*whole)
 		}
 		s.settled = b.elapsed
 	}
@@ -280,9 +281,20 @@ func (b *Book) settle(n *node) {
 			u.idle += past * part
 		}
 	}
-	if all > charged {
-		b.unused[n.rate] += past * (all - charged)
+	for stage, free := range stagesOf(n.value, n.gpus, all-charged, b.o.GPU) {
+		b.leave(n.rate, capacity.Stage(stage), past*free)
 	}
+}
+
+// leave notes time of GPUs that nobody held.
+func (b *Book) leave(r rate, stage capacity.Stage, time int64) {
+	if time <= 0 {
+		return
+	}
+	if b.unused[r] == nil {
+		b.unused[r] = new([beforeHeld]int64)
+	}
+	b.unused[r][stage] += time
 }
 
 func (b *Book) settlePending(p *pod) {

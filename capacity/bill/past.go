@@ -94,8 +94,10 @@ func (b *Book) totals() (t totals) {
 		t.idle, t.waiting, t.lost, t.preempted = t.idle+u.idle, t.waiting+u.waiting, t.lost+u.lost, t.preempted+u.evicted
 	}
 	//archtest:any-order they are added up
-	for _, n := range b.unused {
-		t.unused += n
+	for _, by := range b.unused {
+		for _, n := range by {
+			t.unused += n
+		}
 	}
 	return t
 }

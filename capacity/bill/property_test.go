@@ -165,6 +165,13 @@ func addsUp(t *rapid.T, p bill.Past, whole *bill.Report) {
 		sum.Seen, sum.Used, sum.Unused, sum.Waiting = sum.Seen+x.Seen, sum.Used+x.Used, sum.Unused+x.Unused, sum.Waiting+x.Waiting
 	}
 	want := bill.Point{Seen: whole.Seen, Unused: whole.Unused.Used}
+	byStage := int64(0)
+	for _, l := range whole.UnusedBy {
+		byStage += l.Used
+	}
+	if byStage != whole.Unused.Used {
+		t.Errorf("by stage %d are unused, of %d", byStage, whole.Unused.Used)
+	}
 	for _, l := range whole.Lines {
 		want.Used, want.Waiting = want.Used+l.Used, want.Waiting+l.Waiting
 	}

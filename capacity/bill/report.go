@@ -36,6 +36,9 @@ type Report struct {
 	Measured bool  // somebody measured whether GPUs are idle
 	Lines    []Line
 	Unused   Line
+	// UnusedBy is Unused by how far its GPUs had come, as far as the history tells, in the order of stages; those of which there is none
+	// are left out. Names are of stages. They add up to Unused, in time and in money.
+	UnusedBy []Line
 	Paid     Line
 }
 
@@ -68,11 +71,15 @@ func (b *Book) Close(at time.Time, by By) *Report {
 	slices.SortFunc(r.Lines, func(a, b Line) int {
 		return cmp.Or(cmp.Compare(min(1, len(b.Name)), min(1, len(a.Name))), strings.Compare(a.Name, b.Name)) // without a name last
 	})
+	r.UnusedBy = make([]Line, beforeHeld)
 	//archtest:any-order they are added up
-	for _, n := range b.unused {
-		r.Unused.Used += n
+	for _, by := range b.unused {
+		for stage, n := range by {
+			r.UnusedBy[stage].Used += n
+		}
 	}
 	r.price(sums, b.unused)
+	r.leftOver()
 	r.share()
 	r.total()
 	return r
@@ -113,7 +120,7 @@ func (u *use) line(name string) Line {
 
 // price turns time into money, rate by rate. What a rate comes to in all is rounded down once; each line gets what the total grows by
 // when it is added, so that the lines add up to it exactly.
-func (r *Report) price(sums map[string]*use, unused map[rate]int64) {
+func (r *Report) price(sums map[string]*use, unused map[rate]*[beforeHeld]int64) {
 	rates := make(map[rate]bool)
 	//archtest:any-order a set is made
 	for _, u := range sums {
@@ -142,8 +149,26 @@ func (r *Report) price(sums map[string]*use, unused map[rate]int64) {
 		for i := range r.Lines {
 			add(&r.Lines[i], sums[r.Lines[i].Name].byRate[x])
 		}
-		add(&r.Unused, unused[x])
+		if by := unused[x]; by != nil {
+			for stage, n := range by {
+				add(&r.UnusedBy[stage], n)
+			}
+		}
 	}
+}
+
+// leftOver adds up what nobody held.
+func (r *Report) leftOver() {
+	for stage := range r.UnusedBy {
+		l := &r.UnusedBy[stage]
+		l.Name = capacity.Stage(stage).String()
+		r.Unused.Used += l.Used
+		r.Unused.Unpriced += l.Unpriced
+		for i, a := range l.Cost {
+			r.Unused.charge(a.Currency, l.Priced[i], a.Micro)
+		}
+	}
+	r.UnusedBy = slices.DeleteFunc(r.UnusedBy, func(l Line) bool { return l.Used == 0 })
 }
 
 // charge adds so much time at so much money.

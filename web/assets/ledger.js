@@ -61,21 +61,38 @@ export function show(main, params) {
 
 const gpuHours = (ms) => { const n = ms / 3600000; return n === 0 ? "0" : n < 100 ? n.toFixed(2) : count(n); };
 
+// unheld are the steps before a pod holds a GPU: which one it had reached, which it did not, and why, as far as a decision log tells.
+const unheld = [
+  ["paid", "registered", "reserved machines that were no node"], ["registered", "ready", "the node was not Ready"], ["ready", "advertised", "the node did not offer them"],
+  ["advertised", "healthy", "marked unhealthy"], ["healthy", "schedulable", "the node took no new work"], ["schedulable", "allocated", "nobody held them"],
+];
+
 // costs is who used the GPUs in a span, and what that comes to: `berth cost`. It returns how to stop.
 function costs(main, params) {
   let by = params.get("who") || "queue", seconds = Number(params.get("span")) || 86400, from = Number(params.get("from")) || 0, to = Number(params.get("to")) || 0, stopped = new AbortController(), reading = new AbortController();
   const drawn = h("div.chart"), body = h("div", h("p.busy", "Reading the decision log…")), command = h("div");
   const select = h("select", { "aria-label": "A line per", onchange: () => { by = select.value; set({ who: by === "queue" ? "" : by }); look(); } }, ["queue", "namespace", "user", "experiment"].map((v) => h("option", { value: v, selected: v === by }, v)));
   const picture = chart(drawn, { high: 150, pick: (a, b) => { [from, to] = b > a ? [a, b] : [0, 0]; set({ from: from || "", to: to || "" }); look(); } });
-  main.append(h("section.panel", h("div.head", h("h2", "Who used them"), h("label", "A line per ", select), csv("cost", "berth-cost.csv", asked), h("span.grow"), spanPicker(seconds, (n) => { seconds = n; set({ span: n === 86400 ? "" : n }); picture.choose([0, 0]); draw(); })), h("p.hint", "Drag over the chart for the account of that time."), drawn, body, command));
+  main.append(h("section.panel", h("div.head", h("h2", "Over time, and who used them"), h("label", "A line per ", select), csv("cost", "berth-cost.csv", asked), h("span.grow"), spanPicker(seconds, (n) => { seconds = n; set({ span: n === 86400 ? "" : n }); picture.choose([0, 0]); draw(); })), h("p.hint", "Drag over the chart for the account of that time; with the keyboard, Shift and the arrows."), drawn, body, command));
 
   const cost = (r, amounts) => { const known = (amounts || []).map((a) => `${(a.micro / 1e6).toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 })} ${a.currency}`); if (r.unpricedGPUMilliseconds > 0) known.push(known.length ? `${gpuHours(r.unpricedGPUMilliseconds)} h unknown` : "unknown"); return known.join(" + ") || "–"; };
-  // hours is where the GPU-hours of the span went, as far as the log tells: it has who held GPUs, and not who worked on them.
+  // hours is where the GPU-hours of the span went, step by step as `berth cost` divides them. The log has who held GPUs; whether those
+  // worked is unknown, but for what somebody measured to be idle.
   function hours(v) {
-    const paid = v.paid.gpuMilliseconds, held = paid - v.unused.gpuMilliseconds, lost = v.paid.lostGPUMilliseconds || 0;
-    const step = (name, n, gone, note) => h("div.step", { role: "row" }, h("span.label", { role: "rowheader" }, name), h("span.track", { role: "presentation" }, h("span.reached.used", { style: { width: `${(100 * n) / Math.max(1, paid)}%` } }), h("span.lost", { style: { width: `${(100 * gone) / Math.max(1, paid)}%` } })), h("span.num", { role: "cell" }, gpuHours(n)), h("span.num.minus", { role: "cell" }, gone ? `−${gpuHours(gone)}` : ""), h("span.minus.said", { role: "cell" }, gone ? note : ""));
-    return paid > 0 && h("div.waterfall.hours", { role: "table", "aria-label": "GPU-hours by step" }, h("div.step.units", { role: "row" }, h("span", { role: "columnheader" }, "step"), h("span.track", { role: "presentation" }), h("span.num", { role: "columnheader" }, "GPU-hours"), h("span.num.minus", { role: "columnheader" }, "lost here"), h("span.minus.said", { role: "columnheader" }, "to, and its cost")),
-      step("paid", paid, 0), step("held", held, paid - held, `nobody held them: ${cost(v.unused, v.unused.cost)}`), step("kept", held - lost, lost, "preemption: work to do again"), h("div.step", { role: "row" }, h("span.label", { role: "rowheader" }, "busy"), h("span.track", { role: "presentation" }), h("span.num", { role: "cell" }, "?"), h("span.num.minus", { role: "cell" }, "not measured"), h("span.minus.said", { role: "cell" }, "the decision log does not tell")));
+    const paid = v.paid.gpuMilliseconds, lost = v.paid.lostGPUMilliseconds || 0, idle = v.paid.idleGPUMilliseconds || 0, by = new Map((v.unusedBy || []).map((r) => [r.name, r]));
+    const wide = (n) => ({ width: `${(100 * n) / Math.max(1, paid)}%` });
+    const row = (name, n, gone, note, cls = "on") => h("div.step", { role: "row", "data-step": name, "data-ms": n }, h("span.label", { role: "rowheader" }, name), h("span.track", { role: "presentation" }, h("span.reached." + cls, { style: wide(n) }), h("span.lost", { style: wide(gone) })), h("span.num", { role: "cell" }, gpuHours(n)), h("span.num.minus", { role: "cell" }, gone ? `−${gpuHours(gone)}` : ""), h("span.minus.said", { role: "cell" }, gone ? note : ""));
+    let left = paid;
+    const steps = [row("paid", paid, 0)];
+    for (const [from, to, why] of unheld) {
+      const r = by.get(from), gone = r?.gpuMilliseconds || 0;
+      left -= gone;
+      steps.push(row(to, left, gone, r && `${why}: ${cost(r, r.cost)}`, to === "allocated" ? "used" : "on"));
+    }
+    steps.push(row("kept", left - lost, lost, "preemption: work to do again", "used"));
+    const most = left - idle;
+    steps.push(h("div.step", { role: "row", "data-step": "busy" }, h("span.label", { role: "rowheader" }, "busy"), h("span.track", { role: "presentation" }, h("span.lost.unknown", { style: wide(v.idleMeasured ? most : left) }), v.idleMeasured && h("span.lost", { style: wide(idle) })), h("span.num", { role: "cell" }, v.idleMeasured ? `≤ ${gpuHours(most)}` : "?"), h("span.num.minus", { role: "cell" }, v.idleMeasured && idle ? `−${gpuHours(idle)}` : ""), h("span.minus.said", { role: "cell" }, v.idleMeasured ? "held and measured to be idle; of the rest the log does not tell" : "not measured: the decision log has who held GPUs, not whether they worked")));
+    return paid > 0 && h("div.waterfall.hours", { role: "table", "aria-label": "GPU-hours by step" }, h("div.step.units", { role: "row" }, h("span", { role: "columnheader" }, "step"), h("span.track", { role: "presentation" }), h("span.num", { role: "columnheader" }, "GPU-hours"), h("span.num.minus", { role: "columnheader" }, "lost here"), h("span.minus.said", { role: "columnheader" }, "to, and its cost")), steps);
   }
   function asked() {
     const end = to || Math.round(now());
