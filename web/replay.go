@@ -5,8 +5,6 @@ import (
 	"net/url"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/capacity"
 	"github.com/berth-dev/berth/capacity/bill"
@@ -138,15 +136,7 @@ func (s *desk) moment(ctx context.Context, q url.Values) (any, error) {
 // pastNode draws a machine as it was. A log does not say which of the GPUs a pod had: the first ones are drawn as held.
 func pastNode(m *bill.Machine) *node {
 	n := nodeOf(m.Node.Labels, m.Node.Labels[v1alpha1.LabelPool])
-	left, free := m.GPUs, run{Stage: capacity.Schedulable.String()}
-	if m.Node.Cordoned {
-		free.Stage, free.Cause = capacity.Healthy.String(), "node-cordoned"
-	}
-	for _, t := range m.Node.Taints {
-		if t.Key == corev1.TaintNodeNotReady || t.Key == corev1.TaintNodeUnreachable {
-			free.Stage, free.Cause = capacity.Registered.String(), "node-not-ready"
-		}
-	}
+	left := m.GPUs
 	part := int64(0) // of the GPU that several have
 	for _, h := range m.Holds {
 		whole := (part + h.GPUs + 999) / 1000
@@ -161,10 +151,29 @@ func pastNode(m *bill.Machine) *node {
 			n.GPUs = append(n.GPUs, run{N: int(whole), Stage: capacity.Allocated.String(), Pods: []string{h.Pod}, Work: h.Work})
 		}
 	}
-	if free.N = int(left); left > 0 {
-		n.GPUs = append(n.GPUs, free)
+	for _, l := range m.Left(left) {
+		n.GPUs = append(n.GPUs, run{N: int(l.GPUs), Stage: l.Stage.String(), Cause: pastCause(l.Stage, m)})
 	}
 	return n
+}
+
+// pastCause is why GPUs of a machine came no further, as far as a log tells.
+func pastCause(s capacity.Stage, m *bill.Machine) string {
+	switch {
+	case s == capacity.Registered:
+		return "node-not-ready"
+	case s == capacity.Ready:
+		return "device-not-advertised"
+	case s == capacity.Advertised:
+		return "gpu-unhealthy"
+	case s != capacity.Healthy:
+		return ""
+	case m.Node.Quarantine != "":
+		return "node-quarantined"
+	case m.Node.Cordoned:
+		return "node-cordoned"
+	}
+	return "node-pressure"
 }
 
 // difference is what two instants differ in.

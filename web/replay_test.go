@@ -116,9 +116,13 @@ func TestReplay(t *testing.T) {
 	ago := func(minutes int) time.Time { return now.Add(-time.Duration(minutes) * time.Minute) }
 	cordoned := toldNode("b", "block-0", "rack-1")
 	cordoned.Node.Cordoned = true
+	fewer := toldNode("d", "block-1", "rack-9")
+	fewer.Node.Labels["nvidia.com/gpu.count"], fewer.Node.Allocatable = "8", amount(6)
+	away := toldNode("e", "block-1", "rack-9")
+	away.Node.Taints = []engine.Taint{{Key: "node.kubernetes.io/unreachable", Effect: engine.NoExecute}}
 	q := &scripted{steps: []bill.Step{
 		{Now: ago(60), Fresh: true, Changes: []engine.Change{toldNode("a", "block-0", "rack-0"), cordoned, toldPod("x/gang/g", "x/1", "q", "", 3, 1), toldPod("x/gang/g", "x/2", "q", "", 3, 1)}},
-		{Now: ago(30), Changes: []engine.Change{toldPod("x/gang/g", "x/1", "q", "a", 3, 2), toldPod("x/gang/g", "x/2", "q", "a", 3, 2), toldNode("c", "block-1", "rack-9")}},
+		{Now: ago(30), Changes: []engine.Change{toldPod("x/gang/g", "x/1", "q", "a", 3, 2), toldPod("x/gang/g", "x/2", "q", "a", 3, 2), toldNode("c", "block-1", "rack-9"), fewer, away, toldPod("", "x/3", "q", "d", 5, 2)}},
 	}}
 	_, get := serve(t, newAPIServer(t), q)
 	read := func(path string, into any) {
@@ -136,11 +140,15 @@ func TestReplay(t *testing.T) {
 		}},
 		"b": {Block: "block-0", Rack: "rack-1", Model: "NVIDIA-H100-80GB-HBM3", GPUs: []run{{N: 8, Stage: "healthy", Cause: "node-cordoned"}}},
 		"c": {Block: "block-1", Rack: "rack-9", Model: "NVIDIA-H100-80GB-HBM3", GPUs: []run{{N: 8, Stage: "schedulable"}}},
+		"d": {Block: "block-1", Rack: "rack-9", Model: "NVIDIA-H100-80GB-HBM3", GPUs: []run{
+			{N: 5, Stage: "allocated", Pods: []string{"x/3"}, Work: "x/3"}, {N: 1, Stage: "schedulable"}, {N: 2, Stage: "ready", Cause: "device-not-advertised"},
+		}},
+		"e": {Block: "block-1", Rack: "rack-9", Model: "NVIDIA-H100-80GB-HBM3", GPUs: []run{{N: 8, Stage: "registered", Cause: "node-not-ready"}}},
 	}
 	if diff := cmp.Diff(want, m.Nodes); diff != "" {
 		t.Error(diff)
 	}
-	if m.Sum.GPUs != 24 || m.Sum.Held != 6 || m.Workloads["x/gang/g"].Nodes != 1 {
+	if m.Sum.GPUs != 40 || m.Sum.Held != 11 || m.Workloads["x/gang/g"].Nodes != 1 {
 		t.Errorf("%+v %+v", m.Sum, m.Workloads)
 	}
 	var d struct {
@@ -149,7 +157,7 @@ func TestReplay(t *testing.T) {
 		Came, Went    []string
 	}
 	read(fmt.Sprintf("/api/difference?from=%d&to=%d", ago(40).UnixMilli(), ago(10).UnixMilli()), &d)
-	if len(d.Work) != 1 || d.Work[0].What != "starts" || d.Before.Waiting != 6 || d.After.Held != 6 || cmp.Diff(d.Came, []string{"c"}) != "" || len(d.Went) != 0 {
+	if len(d.Work) != 2 || d.Work[0].What != "starts" || d.Before.Waiting != 6 || d.After.Held != 11 || cmp.Diff(d.Came, []string{"c", "d", "e"}) != "" || len(d.Went) != 0 {
 		t.Errorf("%+v", d)
 	}
 	var p struct {
@@ -157,7 +165,7 @@ func TestReplay(t *testing.T) {
 		Waits  waited
 	}
 	read(fmt.Sprintf("/api/past?from=%d&to=%d&parts=4", ago(120).UnixMilli(), now.UnixMilli()), &p)
-	if len(p.Points) != 4 || p.Points[0].Held == nil || *p.Points[0].Held != 0 || *p.Points[0].Waiting != 6 || *p.Points[3].Held != 6 || *p.Points[3].GPUs != 24 || p.Waits.N != 1 || p.Waits.P95 != 1800 {
+	if len(p.Points) != 4 || p.Points[0].Held == nil || *p.Points[0].Held != 0 || *p.Points[0].Waiting != 6 || *p.Points[3].Held != 11 || *p.Points[3].GPUs != 40 || p.Waits.N != 1 || p.Waits.P95 != 1800 {
 		t.Errorf("%+v", p)
 	}
 	for _, bad := range []string{"/api/past?from=9&to=3&parts=4", "/api/past?from=1&to=3&parts=0", "/api/past?from=3&to=3&parts=2", "/api/moment?at=x", "/api/difference?from=5", "/api/cost?from=1"} {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/berth-dev/berth/capacity"
 	"github.com/berth-dev/berth/engine"
 )
 
@@ -20,6 +21,25 @@ type Machine struct {
 	Node  *engine.Node
 	GPUs  int64 // whole ones
 	Holds []Hold
+
+	resource string // that counts GPUs
+}
+
+// Left is so many GPUs of a machine that nobody holds, which came as far as the stage.
+type Left struct {
+	Stage capacity.Stage
+	GPUs  int64
+}
+
+// Left says how far so many of the machine's GPUs have come that nobody holds, those that came furthest first.
+func (m *Machine) Left(gpus int64) (out []Left) {
+	by := stagesOf(m.Node, m.GPUs, gpus*whole, m.resource)
+	for stage := beforeHeld - 1; stage >= 0; stage-- {
+		if by[stage] > 0 {
+			out = append(out, Left{capacity.Stage(stage), by[stage] / whole})
+		}
+	}
+	return out
 }
 
 // Hold is what a pod has of a machine.
@@ -50,7 +70,7 @@ func (b *Book) Moment() Moment {
 	}
 	//archtest:any-order sorted below
 	for _, n := range b.nodes {
-		here := Machine{Node: n.value, GPUs: n.gpus}
+		here := Machine{Node: n.value, GPUs: n.gpus, resource: b.o.GPU}
 		on := make(map[string]bool)
 		//archtest:any-order sorted below
 		for key, p := range n.pods {
