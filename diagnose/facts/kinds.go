@@ -239,6 +239,7 @@ var Kinds = []*KindInfo{
 	foreign("readiness.node.x-k8s.io", "v1alpha1", "NodeReadinessRule", "nodereadinessrules", false),
 	foreign("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets", true),
 	foreign("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets", true),
+	foreign("workload.codeflare.dev", "v1beta2", "AppWrapper", "appwrappers", true),
 	foreign("kubeflow.org", "v1", "PyTorchJob", "pytorchjobs", true),
 	foreign("kubeflow.org", "v2beta1", "MPIJob", "mpijobs", true),
 	foreign("kubeflow.org", "v1", "TFJob", "tfjobs", true),

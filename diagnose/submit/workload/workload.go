@@ -87,6 +87,7 @@ type maker struct {
 	letIn func(*metav1.ObjectMeta) bool
 	// runtime is Options.Runtime
 	runtime func(kind, namespace, name string) *unstructured.Unstructured
+	volcano bool
 	queues  Queues // of Volcano
 }
 
@@ -115,7 +116,7 @@ func Of(object map[string]any, o Options) (*Workload, facts.Object, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	m := maker{at: o.At, nodes: o.Nodes, next: o.UID, left: MostPods, letIn: o.LetIn, runtime: o.Runtime, queues: o.Queues}
+	m := maker{at: o.At, nodes: o.Nodes, next: o.UID, left: MostPods, letIn: o.LetIn, runtime: o.Runtime, volcano: o.Volcano, queues: o.Queues}
 	if o.Budget != nil {
 		m.left = min(m.left, *o.Budget)
 		defer func(had int) { *o.Budget -= had - m.left }(m.left)
@@ -125,6 +126,24 @@ func Of(object map[string]any, o Options) (*Workload, facts.Object, error) {
 	}
 	typed.SetCreationTimestamp(metav1.NewTime(o.At))
 	w := &Workload{Ref: facts.RefTo(typed), Object: typed}
+	err = m.make(w, typed)
+	if err != nil {
+		return nil, nil, explained(err, object)
+	}
+	if len(w.Parts) == 0 {
+		return nil, typed, nil
+	}
+	if len(w.Parts) == 1 {
+		w.Parts[0].Name = ""
+	}
+	if !slices.ContainsFunc(w.Parts, func(p Part) bool { return p.Wanted > 0 }) {
+		w.Idle = idle(typed)
+	}
+	return w, typed, nil
+}
+
+// make makes the pods of an object.
+func (m *maker) make(w *Workload, typed facts.Object) (err error) {
 	switch t := typed.(type) {
 	case *corev1.Pod:
 		t.Status = corev1.PodStatus{Phase: corev1.PodPending}
@@ -153,35 +172,25 @@ func Of(object map[string]any, o Options) (*Workload, facts.Object, error) {
 		w.add(m.daemonSet(t))
 	case *unstructured.Unstructured:
 		m.resume(t)
-		if o.Volcano {
-			err = refusedByVolcano(t, o.Queues)
+		if m.volcano {
+			err = refusedByVolcano(t, m.queues)
 		}
 		if err != nil {
 		} else if t.GetKind() == "JobSet" && t.GroupVersionKind().Group == "jobset.x-k8s.io" {
 			err = m.jobSet(w, t)
-		} else if t.GetKind() == "Job" && t.GroupVersionKind().Group == "batch.volcano.sh" && o.Volcano {
+		} else if t.GetKind() == "Job" && t.GroupVersionKind().Group == "batch.volcano.sh" && m.volcano {
 			err = m.volcanoJob(w, t, t, "/spec")
-		} else if t.GetKind() == "CronJob" && t.GroupVersionKind().Group == "batch.volcano.sh" && o.Volcano {
+		} else if t.GetKind() == "CronJob" && t.GroupVersionKind().Group == "batch.volcano.sh" && m.volcano {
 			err = m.volcanoCronJob(w, t)
+		} else if t.GetKind() == appWrapperKind && t.GroupVersionKind().Group == appWrapperGroup {
+			err = m.appWrapper(w, t)
 		} else if expand := expanders[schema.GroupKind{Group: t.GroupVersionKind().Group, Kind: t.GetKind()}]; expand != nil {
-			err = expand(&m, w, t)
+			err = expand(m, w, t)
 		} else {
 			err = m.generic(w, t)
 		}
 	}
-	if err != nil {
-		return nil, nil, explained(err, object)
-	}
-	if len(w.Parts) == 0 {
-		return nil, typed, nil
-	}
-	if len(w.Parts) == 1 {
-		w.Parts[0].Name = ""
-	}
-	if !slices.ContainsFunc(w.Parts, func(p Part) bool { return p.Wanted > 0 }) {
-		w.Idle = idle(typed)
-	}
-	return w, typed, nil
+	return err
 }
 
 func (w *Workload) add(p Part) { w.Parts = append(w.Parts, p) }

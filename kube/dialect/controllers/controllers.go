@@ -83,8 +83,8 @@ type Part struct {
 	Alone string
 }
 
-// all are the controllers, each in a file of its own.
-var all = []controller{jobSet, leaderWorkerSet, mpiJob, pyTorchJob, tfJob, xgBoostJob, paddleJob, jaxJob, rayCluster, podGang}
+// all are the controllers, each in a file of its own: those first that have objects of the others in theirs.
+var all = []controller{appWrapper, jobSet, leaderWorkerSet, mpiJob, pyTorchJob, tfJob, xgBoostJob, paddleJob, jaxJob, rayCluster, podGang}
 
 // unspoken are the domains of schedulers that Berth has no dialect of: an object that asks one of them for something does not get it.
 // Keys of those that it has are read, or told of, on the object's pods.
@@ -163,7 +163,11 @@ func (controllers) Pod(p *dialect.Pod, w dialect.World) *dialect.Terms {
 			out.Unread = []string{out.Missing + " is not there or cannot be read: its pods are placed one by one"}
 			return out
 		}
-		if set, ok := o.Value.(*Set); ok {
+		set, ok := o.Value.(*Set)
+		if ok && len(set.Parts) == 0 && c.kind == appWrapper.kind {
+			continue // what is in it says it
+		}
+		if ok {
 			set.join(c, at, out)
 		}
 		return out

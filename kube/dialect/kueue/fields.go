@@ -54,7 +54,8 @@ func (kueue) Fields() []dialect.Field {
 		{Kind: "behaviour", Field: "pods with resource claims", Is: differs, Note: "a Job is let in when its claims, those of ResourceClaimTemplates too, can be met; GPUs of claims count as nvidia.com/gpu, and there is no mapping of device classes to resources of a ClusterQueue"},
 		{Kind: "behaviour", Field: "quota that is reserved while checks are made", Is: ok, Note: "kept over a restart of the scheduler"},
 		{Kind: "behaviour", Field: "JobSet, Kubeflow, Ray, LeaderWorkerSet", Is: differs, Note: "not suspended, also where they were written so: their pods exist, and are gated until those that start together have quota and places; one Workload stands for them, of a LeaderWorkerSet one for each group; the pod that submits a RayJob is not counted"},
-		{Kind: "behaviour", Field: "AppWrapper, SparkApplication, TrainJob, workflows", Is: no, Note: "their Jobs and pods are let in where they have the label themselves"},
+		{Kind: "behaviour", Field: "AppWrapper", Is: differs, Note: "the pods of the objects in it start together, in the queue that its label names; they are not gated, spec.suspend stays as it was written, and their templates have to name the scheduler berth where it is not the default"},
+		{Kind: "behaviour", Field: "SparkApplication, TrainJob, workflows", Is: no, Note: "their Jobs and pods are let in where they have the label themselves"},
 		{Kind: "behaviour", Field: "a pod or Job with keys of Kueue and no queue", Is: differs, Note: "not managed, as with Kueue; its keys are told"},
 		{Kind: "behaviour", Field: "a LocalQueue default for workloads without a label", Is: no},
 	}
