@@ -289,7 +289,7 @@ func (t *trial) first() *check.Finding {
 
 // fixes tries the edits of what binds: each alone, then, where none helps alone, several together.
 func (t *trial) fixes() []Fix {
-	if f := t.first(); f != nil && t.binds[f] && f.Check.Cause == controllerReports && f.Stage == check.Admit && len(f.Edits) == 0 {
+	if f := t.first(); f != nil && t.binds[f] && (f.Told || f.Check.Cause == controllerReports && f.Stage == check.Admit && len(f.Edits) == 0) {
 		return nil // whoever reports it says yes or no: no trial can
 	}
 	var edits []edit.Edit

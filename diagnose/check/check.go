@@ -57,6 +57,9 @@ type Finding struct {
 	Healthy bool
 	// Last says that it binds only where no other finding does: it may be a consequence of another.
 	Last bool
+	// Told says that it is the word of another project's scheduler, whose rules nobody here keeps: no trial can say whether an edit
+	// takes it away.
+	Told bool
 	// Stays says whether pods of another spec would meet the same: going back to an earlier version is no fix then. Nil: a trial
 	// tells.
 	Stays func(*corev1.PodSpec) bool

@@ -106,7 +106,7 @@ var Rules = map[string]Rule{
 	}, Objects: true},
 	"diagnose/check/l4": {Ring: Pure, Imports: []string{
 		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/life", "diagnose/internal/place",
-		"diagnose/internal/podspec", "diagnose/internal/wording",
+		"diagnose/internal/podspec", "diagnose/internal/wording", "kube/dialect",
 	}, Objects: true},
 	"diagnose/doctor": {Ring: Pure, Imports: []string{
 		"api/v1alpha1", "diagnose/check", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/podspec", "diagnose/internal/signs", "diagnose/internal/supply",
@@ -119,7 +119,7 @@ var Rules = map[string]Rule{
 	}, Objects: true},
 	"diagnose/internal/history": {Ring: Pure, Imports: []string{"diagnose/edit", "diagnose/facts", "diagnose/internal/wording"}, Objects: true},
 	"diagnose/internal/life": {Ring: Pure, Imports: []string{
-		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/place", "diagnose/internal/wording", "kube/report",
+		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/place", "diagnose/internal/wording", "engine/why", "kube/report",
 	}, Objects: true},
 	"diagnose/internal/place": {Ring: Pure, Imports: []string{
 		"api/v1alpha1", "diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/podspec",
@@ -127,7 +127,7 @@ var Rules = map[string]Rule{
 	}, Objects: true, Tests: []string{"kube/devices"}},
 	"diagnose/internal/podspec": {Ring: Pure, Imports: []string{"diagnose/facts", "kube/dialect"}, Objects: true},
 	"diagnose/internal/queue": {Ring: Pure, Imports: []string{
-		"api/v1alpha1", "diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/internal/place", "diagnose/internal/podspec",
+		"api/v1alpha1", "diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/internal/life", "diagnose/internal/place", "diagnose/internal/podspec",
 		"diagnose/internal/wording", "engine/why", "internal/spelling", "kube/convert", "kube/dialect", "kube/dialect/kai",
 		"kube/dialect/kueue", "kube/dialect/volcano", "kube/report",
 	}, Objects: true},

@@ -44,7 +44,7 @@ func started(p *corev1.Pod) bool {
 func kubeletRefusedPod(c *check.Case) []check.Finding {
 	reason := c.Pod.Status.Reason
 	out := strings.HasPrefix(reason, "OutOf")
-	if c.State != facts.Failed || reason == "" || slices.Contains(endedOtherwise, reason) || started(c.Pod) {
+	if c.State != facts.Failed || reason == "" || slices.Contains(endedOtherwise, reason) || started(c.Pod) || life.NeverPlaced(c.Pod) {
 		return nil
 	}
 	f := check.Finding{Evidence: []facts.Evidence{life.Failure(c)}}

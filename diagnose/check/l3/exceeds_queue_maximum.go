@@ -24,6 +24,9 @@ func exceedsQueueMaximum(c *check.Case) []check.Finding {
 	if found := queue.BerthSaid(c, why.ExceedsQueueMaximum); found != nil {
 		return found
 	}
+	if found := queue.Refused(c, why.ExceedsQueueMaximum); found != nil {
+		return found
+	}
 	if found := queue.VolcanoLimit(c, true); found != nil {
 		return found
 	}

@@ -21,6 +21,9 @@ var nonPreemptibleOverQuotaCheck = check.Check{
 }
 
 func nonPreemptibleOverQuota(c *check.Case) []check.Finding {
+	if found := queue.Refused(c, "non-preemptible-over-quota"); found != nil {
+		return found
+	}
 	if !queue.KaiOurs(c) {
 		return nil
 	}

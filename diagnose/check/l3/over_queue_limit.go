@@ -25,6 +25,9 @@ func overQueueLimit(c *check.Case) []check.Finding {
 	if found := queue.BerthSaid(c, why.OverQueueLimit); found != nil {
 		return found
 	}
+	if found := queue.Refused(c, why.OverQueueLimit); found != nil {
+		return found
+	}
 	if found := queue.KaiOverLimit(c); found != nil {
 		return found
 	}

@@ -15,4 +15,9 @@ var overUserLimitCheck = check.Check{
 	Find:    overUserLimit,
 }
 
-func overUserLimit(c *check.Case) []check.Finding { return queue.BerthGate(c, why.OverUserLimit) }
+func overUserLimit(c *check.Case) []check.Finding {
+	if found := queue.Refused(c, why.OverUserLimit); found != nil {
+		return found
+	}
+	return queue.BerthGate(c, why.OverUserLimit)
+}

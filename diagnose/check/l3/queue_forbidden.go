@@ -24,6 +24,9 @@ func queueForbidden(c *check.Case) []check.Finding {
 	if found := queue.BerthSaid(c, why.QueueForbidden); found != nil {
 		return found
 	}
+	if found := queue.Refused(c, why.QueueForbidden); found != nil {
+		return found
+	}
 	v := queue.Kueue(c)
 	if v == nil || v.Cause != why.QueueForbidden {
 		return nil

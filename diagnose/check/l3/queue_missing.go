@@ -29,6 +29,9 @@ func queueMissing(c *check.Case) []check.Finding {
 	if found := queue.BerthSaid(c, why.QueueMissing); found != nil {
 		return found
 	}
+	if found := queue.Refused(c, why.QueueMissing); found != nil {
+		return found
+	}
 	if found := queue.KaiMissing(c); found != nil {
 		return found
 	}

@@ -24,6 +24,9 @@ var waitingForQuotaCheck = check.Check{
 }
 
 func waitingForQuota(c *check.Case) []check.Finding {
+	if found := queue.Refused(c, "waiting-for-quota"); found != nil {
+		return found
+	}
 	v := queue.Kueue(c)
 	if v == nil || v.Cause != "waiting-for-quota" {
 		return nil

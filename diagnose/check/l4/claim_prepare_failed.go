@@ -27,6 +27,9 @@ var claimPrepareFailedCheck = check.Check{
 }
 
 func claimPrepareFailed(c *check.Case) []check.Finding {
+	if how, _ := waitsForDomain(c); how != "" && len(waitingPeers(c.Facts, c.Pod)) > 0 {
+		return nil // waiting-for-peer
+	}
 	all := life.Troubles(c, "FailedPrepareDynamicResources")
 	if len(all) == 0 {
 		return standingClaims(c)

@@ -30,6 +30,7 @@ func containerCreateError(c *check.Case) []check.Finding {
 	}
 	for _, k := range life.ContainersOf(c.Pod) {
 		if f, ok := notCreated(c, &k); ok {
+			life.BlameInjector(c, &k, &f)
 			return []check.Finding{f}
 		}
 	}

@@ -32,7 +32,9 @@ func crashLoop(c *check.Case) []check.Finding {
 	}
 	for _, k := range life.ContainersOf(c.Pod) {
 		if t := crashed(c, &k); t != nil {
-			return []check.Finding{crash(c, &k, t)}
+			f := crash(c, &k, t)
+			life.BlameInjector(c, &k, &f)
+			return []check.Finding{f}
 		}
 	}
 	if all := life.FailedBefore(c); len(all) > 0 {

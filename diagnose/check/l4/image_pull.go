@@ -34,7 +34,9 @@ func imagePull(c *check.Case) []check.Finding {
 	}
 	for _, k := range life.ContainersOf(c.Pod) {
 		if w := k.Waits("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable", "ImageInspectError", "SignatureValidationFailed"); w != nil {
-			return []check.Finding{unpulled(c, &k, w)}
+			f := unpulled(c, &k, w)
+			life.BlameInjector(c, &k, &f)
+			return []check.Finding{f}
 		}
 	}
 	if e := life.Pulling(c); e != nil && c.Now.Sub(facts.EventTime(e)) > longPull {

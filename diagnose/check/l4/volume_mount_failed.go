@@ -75,6 +75,8 @@ func volumeMountFailed(c *check.Case) []check.Finding {
 	switch {
 	case ofKubelet(c.Pod, e.Message):
 		f.Owner, f.Advice = check.Platform, fmt.Sprintf("Look at the kubelet of node %s: no storage is behind this volume, the kubelet makes it from what the API server tells it.", c.Pod.Spec.NodeName)
+	case inline(c.Pod, e.Message) != "":
+		f.Owner, f.Advice = check.Platform, fmt.Sprintf("Look at driver %s and what it asks for the pod: it makes the volume for this pod alone, and no storage is behind it.", inline(c.Pod, e.Message))
 	case wording.Mentions(e.Message, "hostpath type check failed"):
 		f.Owner, f.Advice = check.User, "Correct the hostPath in the pod: the node has nothing of that type there."
 	case wording.Mentions(e.Message, "not found in the list of registered csi drivers"):
@@ -98,6 +100,19 @@ func ofKubelet(p *corev1.Pod, message string) bool {
 	}
 	v := &p.Spec.Volumes[at]
 	return v.Projected != nil || v.Secret != nil || v.ConfigMap != nil || v.DownwardAPI != nil || v.EmptyDir != nil
+}
+
+// inline is the CSI driver that makes the volume which the message names for its pod alone, such as those that hand out certificates and
+// secrets; "": the volume is another.
+func inline(p *corev1.Pod, message string) string {
+	if m := namedVolume.FindStringSubmatch(message); m != nil {
+		for i := range p.Spec.Volumes {
+			if v := &p.Spec.Volumes[i]; v.Name == m[1] && v.CSI != nil {
+				return v.CSI.Driver
+			}
+		}
+	}
+	return ""
 }
 
 // attachedElsewhere is about a volume that one node at a time may have, and another has.

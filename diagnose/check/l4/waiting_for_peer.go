@@ -13,6 +13,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/life"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
+	"github.com/berth-dev/berth/kube/dialect"
 )
 
 var waitingForPeerCheck = check.Check{
@@ -82,6 +83,9 @@ func waitsInside(c *check.Case) (string, []facts.Evidence) {
 	if c.State != facts.Starting && c.State != facts.Running {
 		return "", nil
 	}
+	if how, e := waitsForDomain(c); how != "" {
+		return how, []facts.Evidence{e}
+	}
 	for _, k := range life.ContainersOf(c.Pod) {
 		run := k.Status.State.Running
 		if k.Init && c.State == facts.Starting && run != nil && c.Now.Sub(run.StartedAt.Time) > meetIn && ptr.Deref(k.RestartPolicy, "") != corev1.ContainerRestartPolicyAlways {
@@ -96,6 +100,27 @@ func waitsInside(c *check.Case) (string, []facts.Evidence) {
 		}
 	}
 	return "", nil
+}
+
+// waitsForDomain says that the pod's claim is for a channel of a ComputeDomain that is not ready: NVIDIA's driver prepares it once pods of the
+// same work are on as many nodes as the domain has.
+func waitsForDomain(c *check.Case) (string, facts.Evidence) {
+	if c.State != facts.Starting || !life.AwaitsContainers(c) {
+		return "", facts.Evidence{}
+	}
+	for _, k := range c.Pod.Spec.ResourceClaims {
+		for _, d := range c.Foreign["ComputeDomain.resource.nvidia.com"] {
+			template := dialect.Text(d.Object, "spec", "channel", "resourceClaimTemplate", "name")
+			nodes, _ := dialect.Number(d.Object, "spec", "numNodes")
+			there := len(dialect.Items(d.Object, "status", "nodes"))
+			if k.ResourceClaimTemplateName == nil || template != *k.ResourceClaimTemplateName || d.GetNamespace() != c.Pod.Namespace || dialect.Text(d.Object, "status", "status") == "Ready" || int64(there) >= nodes {
+				continue
+			}
+			return fmt.Sprintf("pod %s waits for ComputeDomain %s, which has %d of its %d nodes", c.Pod.Name, d.GetName(), there, nodes),
+				facts.Evidence{Object: facts.RefTo(d).In(), Field: "status.status", Value: fmt.Sprintf("%s, %d of %d nodes", dialect.Text(d.Object, "status", "status"), there, nodes)}
+		}
+	}
+	return "", facts.Evidence{}
 }
 
 // asksAfter says whether the peer belongs to the target too: then the checks look at it themselves, and what they find

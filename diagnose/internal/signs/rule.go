@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/internal/life"
 	"github.com/berth-dev/berth/kube/dialect/kubescheduler"
 )
 
@@ -29,7 +30,7 @@ var schooled = []string{"", "default-scheduler", "kai-scheduler", "volcano"}
 // ownRule is the reason for which a scheduler other than Berth's refuses the pod and that no plugin of Kubernetes gives; "": all
 // that it says is known.
 func ownRule(c *check.Case, message string) string {
-	if message == "" || berths(c) {
+	if _, told := life.ReadVerdict(message); told || message == "" || berths(c) {
 		return ""
 	}
 	stock := func(text string) bool {

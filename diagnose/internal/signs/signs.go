@@ -516,6 +516,10 @@ func containers(c *check.Case) []Sign {
 		out = append(out, Sign{Evidence: facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: "status.containerStatuses", Value: "none"}, Since: since(c),
 			What: fmt.Sprintf("the kubelet of node %s has said nothing of the containers of pod %s%s", c.Pod.Spec.NodeName, c.Pod.Name, aged(c, since(c))), Layer: check.L2, Owner: check.Platform, Stage: check.Start})
 	}
+	if life.NeverPlaced(c.Pod) && len(out) == 0 {
+		out = append(out, Sign{Evidence: life.Failure(c), Layer: check.L3, Owner: check.Scheduler, Stage: check.Admit, Advice: fmt.Sprintf("Ask who runs scheduler %s why; then make the pod anew: nobody looks at one that has failed.", c.Pod.Spec.SchedulerName),
+			What: fmt.Sprintf("pod %s, of scheduler %s, was given up before it had a node%s", c.Pod.Name, c.Pod.Spec.SchedulerName, saying(c.Pod.Status.Reason, c.Pod.Status.Message))})
+	}
 	if c.State == facts.Failed && len(out) == 0 {
 		out = append(out, Sign{Evidence: life.Failure(c), What: fmt.Sprintf("pod %s has failed%s", c.Pod.Name, saying(c.Pod.Status.Reason, c.Pod.Status.Message)), Layer: check.L4, Owner: check.ML, Stage: check.Run})
 	}
