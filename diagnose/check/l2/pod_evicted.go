@@ -28,6 +28,9 @@ func podEvicted(c *check.Case) []check.Finding {
 	if f, ok := disrupted(c); ok {
 		return []check.Finding{f}
 	}
+	if all := life.EvictedBefore(c); len(all) > 0 {
+		return []check.Finding{evictedAgain(c, all)}
+	}
 	if c.State != facts.Failed || !slices.Contains([]string{"Evicted", "NodeShutdown", "Terminated", "Shutdown", "Preempting"}, c.Pod.Status.Reason) {
 		return nil
 	}
@@ -55,6 +58,23 @@ var disruptions = map[string]struct {
 	"DeletionByTaintManager":              {"was evicted because of a taint of its node", check.L2, check.Platform},
 	"EvictionByEvictionAPI":               {"was evicted through the API, as a drain does", check.L2, check.Platform},
 	"DeletionByPodGC":                     {"was deleted because its node is gone", check.L2, check.Platform},
+}
+
+// evictedAgain is about a pod that runs in the place of others, each of which somebody ended before its time.
+func evictedAgain(c *check.Case, before []*corev1.Pod) check.Finding {
+	last := before[0]
+	k := life.Disrupted(last)
+	d, known := disruptions[k.Reason]
+	if !known {
+		d.what, d.layer, d.owner = "was ended before its time", check.L2, check.Platform
+	}
+	return check.Finding{
+		Layer: d.layer, Owner: d.owner,
+		Message: fmt.Sprintf("%s of %s were ended before pod %s; the last, %s, %s after %s, and this one has been there for less: %s", wording.Number(len(before), "pod"), facts.RefTo(c.Owner()), c.Pod.Name,
+			last.Name, d.what, wording.Minutes(life.Lived(last)), wording.Shortened(k.Message, 160)),
+		Evidence: []facts.Evidence{{Object: facts.RefTo(last).In(), Field: "status.conditions[DisruptionTarget]", Value: k.Reason + ": " + wording.Shortened(k.Message, 200)}},
+		Advice:   "Find who ends them: a descheduler, a drain, an autoscaler that packs nodes, work of higher priority. Have it leave this work alone, and write checkpoints more often than it ends pods.",
+	}
 }
 
 // disrupted is a pod that failed because somebody ended it, not by its own doing.

@@ -61,7 +61,11 @@ func lackWords(c *check.Case, r gpustack.Role, p *corev1.Pod, g *gpustack.Node) 
 	case a.Other:
 		return fmt.Sprintf("the node affinity of DaemonSet %s does not match the node", a.Set.Name)
 	}
-	return fmt.Sprintf("DaemonSet %s has made no pod there", a.Set.Name)
+	said := ""
+	if all := c.EventsOf(a.Set, "FailedCreate"); len(all) > 0 && a.Set.Status.CurrentNumberScheduled < a.Set.Status.DesiredNumberScheduled {
+		said = ", which the API server refuses: " + wording.Shortened(strings.TrimPrefix(wording.OneLine(all[0].Message), "Error creating: "), 240)
+	}
+	return fmt.Sprintf("DaemonSet %s has made no pod there%s", a.Set.Name, said)
 }
 
 // initWords says which init container the pod waits for; "" for none. Those of the GPU software wait for one another.

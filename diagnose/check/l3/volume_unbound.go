@@ -369,7 +369,22 @@ func soon(c *check.Case, claim *corev1.PersistentVolumeClaim, f *check.Finding) 
 	if c.Now.Sub(claim.CreationTimestamp.Time) < life.Patience && complaint(c, claim) == "" {
 		f.Healthy, f.Message = true, fmt.Sprintf("the volume of claim %s is being made", claim.Name)
 	}
+	if from, name := sourceOf(claim); name != "" && strings.Contains(complaint(c, claim), name) && wording.Mentions(complaint(c, claim), "not found", "does not exist") {
+		f.Owner, f.Advice = check.User, fmt.Sprintf("Make claim %s again, from a %s that exists.", claim.Name, from)
+		f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(claim).In(), Field: "spec.dataSourceRef", Value: from + "/" + name})
+	}
 	return f
+}
+
+// sourceOf is what the claim's volume is to be filled from, by kind and name; "": it is to be empty.
+func sourceOf(claim *corev1.PersistentVolumeClaim) (kind, name string) {
+	if r := claim.Spec.DataSourceRef; r != nil {
+		return r.Kind, r.Name
+	}
+	if r := claim.Spec.DataSource; r != nil {
+		return r.Kind, r.Name
+	}
+	return "", ""
 }
 
 // otherClass offers classes that exist.

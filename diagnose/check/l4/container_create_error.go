@@ -128,6 +128,21 @@ var (
 	ofRuntime = regexp.MustCompile(`(?i)failed to reserve container name|deadline exceeded|failed to create containerd task|failed to create shim|oci runtime create failed|failed to generate|cgroup|read-only file system|no space left`)
 )
 
+// ofImagesDriver is how NVIDIA's runtime says that a file of the driver, which it mounts from the node, is in the image already: such an image was
+// committed from a container that had GPUs.
+var ofImagesDriver = regexp.MustCompile(`(?i)nvidia-container-cli: mount error: file creation failed: \S*/rootfs/\S+: file exists`)
+
+// visibleDevices is the variable in which a container names its GPUs itself, past the device plugin.
+const visibleDevices = "NVIDIA_VISIBLE_DEVICES"
+
+var unknownDevice = regexp.MustCompile(`(?i)device error: ([^\s:]+): unknown device`)
+
+// asksDevice says whether the message is that the node does not have a device that the container's own variable names.
+func asksDevice(k *life.Container, text string) bool {
+	m := unknownDevice.FindStringSubmatch(text)
+	return m != nil && slices.ContainsFunc(k.Env, func(e corev1.EnvVar) bool { return e.Name == visibleDevices && strings.Contains(e.Value, m[1]) })
+}
+
 // mountsAt says whether the message is about a path at which the container mounts a volume: what the kubelet mounts of its own accord
 // (/etc/hosts, the log of the termination) is not among them.
 func mountsAt(k *life.Container, text string) bool {
@@ -148,6 +163,10 @@ func createFailure(k *life.Container, text string) (string, check.Owner) {
 		return "a volume cannot be mounted at the path that the pod gives it: " + line, check.User
 	case wording.Mentions(text, "seccomp profile", "apparmor profile"):
 		return "the node does not have a security profile that the pod names: " + line, check.Platform
+	case ofImagesDriver.MatchString(text):
+		return "its image has files of the GPU driver, in the place where the node's are mounted: " + line, check.ML
+	case asksDevice(k, text):
+		return fmt.Sprintf("it asks for a device by name in %s, and the node has none of that name: ", visibleDevices) + line, check.User
 	case ofDevices.MatchString(text):
 		return "the node cannot give it its devices: " + line, check.Platform
 	case wording.Mentions(text, "failed to sync"):

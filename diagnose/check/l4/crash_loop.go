@@ -91,6 +91,10 @@ func crash(c *check.Case, k *life.Container, t *corev1.ContainerStateTerminated)
 	killer, sign := life.KilledBy(c, k)
 	blamed, told := blames(c, k, log, fmt.Sprintf("%s of pod %s", k.Noun(), c.Pod.Name), times)
 	switch {
+	case t.Reason == "ContainerStatusUnknown" || t.ExitCode == 255 && t.Reason == "Unknown": // nobody knows how the program ended
+		f.Layer, f.Owner = check.L2, check.Platform
+		f.Message = fmt.Sprintf("%s of pod %s was lost with node %s or its container runtime (%s)", k.Noun(), c.Pod.Name, c.Pod.Spec.NodeName, times)
+		f.Advice = fmt.Sprintf("Look at why node %s, or its container runtime, was restarted; the program's exit code is the kubelet's invention.", c.Pod.Spec.NodeName)
 	case t.Reason == "OOMKilled":
 		f.Message = fmt.Sprintf("%s of pod %s used more memory than its limit of %s and was killed (%s)", k.Noun(), c.Pod.Name, &limit, times)
 		f.Advice = "Raise the memory limit, or have the program use less: fewer data loader workers, smaller batches."
@@ -132,8 +136,6 @@ func crash(c *check.Case, k *life.Container, t *corev1.ContainerStateTerminated)
 	case t.ExitCode != 0 && told:
 		blamed.Evidence = append(f.Evidence, blamed.Evidence...)
 		f = blamed
-	case t.ExitCode == 255 && t.Reason == "Unknown":
-		f.Message = fmt.Sprintf("%s of pod %s was lost with its node or its container runtime (%s)", k.Noun(), c.Pod.Name, times)
 	case t.ExitCode == 0:
 		f.Message = fmt.Sprintf("the program of %s in pod %s ends by itself with 0, and is started again each time (%s)", k.Noun(), c.Pod.Name, times)
 		f.Advice = "Work that ends belongs into a Job; a program that should stay must not end."

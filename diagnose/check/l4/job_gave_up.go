@@ -76,6 +76,10 @@ func foreignGaveUp(c *check.Case, u *unstructured.Unstructured) (check.Finding, 
 			f.Message += ": " + wording.Shortened(wording.OneLine(said), 200)
 		}
 		f.Message += failedContainer(c)
+		if field, name, there := namesNothing(c.Facts, u, k.Message); field != "" {
+			f.Owner, f.Advice = check.User, fmt.Sprintf("Create it again with another name in %s than %s; there is: %s.", field, name, there)
+			f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(u).In(), Field: field, Value: name})
+		}
 		return f, true
 	}
 	return check.Finding{}, false

@@ -8,14 +8,15 @@ import (
 )
 
 const (
-	otherPlatform = "it was not built for the node's architecture"
-	denied        = "the registry denies access: a pull secret is missing or wrong"
-	deniedOrNone  = "it does not exist, or may not be read without a pull secret"
-	unsigned      = "its signature is not accepted"
-	diskFull      = "the node's disk is full"
-	rateLimited   = "the registry takes no more requests for now (rate limit)"
-	noAnswer      = "the registry does not answer"
-	broken        = "the registry, or what the node does with it, fails"
+	otherPlatform  = "it was not built for the node's architecture"
+	denied         = "the registry denies access: a pull secret is missing or wrong"
+	deniedOrNone   = "it does not exist, or may not be read without a pull secret"
+	unsigned       = "its signature is not accepted"
+	diskFull       = "the node's disk is full"
+	kubeletLimited = "the kubelet of its node pulls no more images for now (registryPullQPS)"
+	rateLimited    = "the registry takes no more requests for now (rate limit)"
+	noAnswer       = "the registry does not answer"
+	broken         = "the registry, or what the node does with it, fails"
 )
 
 // pullFailure says in words why an image does not come, and whose it is.
@@ -31,6 +32,8 @@ func pullFailure(reason, text string) (what string, owner check.Owner) {
 		return diskFull, check.Platform
 	case wording.Mentions(text, "toomanyrequests", "too many requests", "rate limit"):
 		return rateLimited, check.Platform
+	case wording.Mentions(text, "pull qps exceeded"):
+		return kubeletLimited, check.Platform
 	case wording.Mentions(text, "no match for platform", "exec format"):
 		return otherPlatform, check.ML
 	case reason == "RegistryUnavailable", wording.Mentions(text, "connection refused", "i/o timeout", "no such host", "tls handshake", "x509:", "server misbehaving", "deadline exceeded", "unexpected eof", "connection reset", "no route to host", "service unavailable", "bad gateway", "internal server error"):
@@ -49,11 +52,12 @@ func pullFailure(reason, text string) (what string, owner check.Owner) {
 
 // pullAdvice is what helps where neither name nor secret is at fault.
 var pullAdvice = map[string]string{
-	diskFull:    "Free space on the node's disk for images, or move the pod to another node; the kubelet removes unused images only when the disk is nearly full.",
-	rateLimited: "Wait: the kubelet tries again. Pull as somebody who may pull more, or through a mirror of the registry.",
-	noAnswer:    "Have the registry, or the way from the nodes to it, repaired: its name, its certificate, a proxy, a firewall.",
-	broken:      "Have the node's container runtime, its disk, and the way to the registry looked at: a mirror or proxy, https where the registry speaks http.",
-	unsigned:    "Sign the image as the nodes' policy wants it, or have the policy changed.",
+	diskFull:       "Free space on the node's disk for images, or move the pod to another node; the kubelet removes unused images only when the disk is nearly full.",
+	kubeletLimited: "Wait: the kubelet tries again. Where pods start many at a time, raise registryPullQPS and registryBurst in the kubelet's configuration.",
+	rateLimited:    "Wait: the kubelet tries again. Pull as somebody who may pull more, or through a mirror of the registry.",
+	noAnswer:       "Have the registry, or the way from the nodes to it, repaired: its name, its certificate, a proxy, a firewall.",
+	broken:         "Have the node's container runtime, its disk, and the way to the registry looked at: a mirror or proxy, https where the registry speaks http.",
+	unsigned:       "Sign the image as the nodes' policy wants it, or have the policy changed.",
 }
 
 // registryOf is the host in an image's name, "docker.io" where it has none; repositoryOf the name without tag and

@@ -11,9 +11,9 @@ import (
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
 	"github.com/berth-dev/berth/diagnose/internal/life"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
-	"github.com/berth-dev/berth/kube/dialect"
 )
 
 var waitingForPeerCheck = check.Check{
@@ -47,9 +47,34 @@ func waitingForPeer(c *check.Case) []check.Finding {
 	case absent > 0:
 		what = fmt.Sprintf("%d of its peers %s not exist: %s has not made %s", absent, wording.InNumber(absent, "does", "do"), facts.RefTo(owner), wording.InNumber(absent, "it", "them"))
 	default:
+		if p := brokenPeer(c); p != nil {
+			peers, what = []*corev1.Pod{p}, fmt.Sprintf("pod %s does not run: %s", p.Name, gpustack.Trouble(p))
+			evidence = append(evidence, facts.Evidence{Object: facts.RefTo(p).In(), Field: "status", Value: gpustack.Trouble(p)})
+			break
+		}
 		return waitsForSomething(c)
 	}
 	return []check.Finding{{Message: how + ": " + what, Evidence: evidence, Healthy: asksAfter(c, peers, owner), Advice: askPeer(c, peers, owner)}}
+}
+
+// brokenPeer is a pod of the same work that has a node and does not get to run there, or fails again and again, while the pod waits in an
+// init container; nil: there is none. One that waits in an init container itself may wait for this one.
+func brokenPeer(c *check.Case) *corev1.Pod {
+	if c.State != facts.Starting {
+		return nil
+	}
+	for _, p := range crew(c.Facts, c.Pod) {
+		if p.Spec.NodeName == "" || p.DeletionTimestamp != nil || facts.Ended(p) {
+			continue
+		}
+		for _, k := range life.ContainersOf(p) {
+			w := k.Status.State.Waiting
+			if w != nil && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" {
+				return p
+			}
+		}
+	}
+	return nil
 }
 
 // unending is how long an init container may run before it is taken to wait for something: they fetch models, too.
@@ -100,27 +125,6 @@ func waitsInside(c *check.Case) (string, []facts.Evidence) {
 		}
 	}
 	return "", nil
-}
-
-// waitsForDomain says that the pod's claim is for a channel of a ComputeDomain that is not ready: NVIDIA's driver prepares it once pods of the
-// same work are on as many nodes as the domain has.
-func waitsForDomain(c *check.Case) (string, facts.Evidence) {
-	if c.State != facts.Starting || !life.AwaitsContainers(c) {
-		return "", facts.Evidence{}
-	}
-	for _, k := range c.Pod.Spec.ResourceClaims {
-		for _, d := range c.Foreign["ComputeDomain.resource.nvidia.com"] {
-			template := dialect.Text(d.Object, "spec", "channel", "resourceClaimTemplate", "name")
-			nodes, _ := dialect.Number(d.Object, "spec", "numNodes")
-			there := len(dialect.Items(d.Object, "status", "nodes"))
-			if k.ResourceClaimTemplateName == nil || template != *k.ResourceClaimTemplateName || d.GetNamespace() != c.Pod.Namespace || dialect.Text(d.Object, "status", "status") == "Ready" || int64(there) >= nodes {
-				continue
-			}
-			return fmt.Sprintf("pod %s waits for ComputeDomain %s, which has %d of its %d nodes", c.Pod.Name, d.GetName(), there, nodes),
-				facts.Evidence{Object: facts.RefTo(d).In(), Field: "status.status", Value: fmt.Sprintf("%s, %d of %d nodes", dialect.Text(d.Object, "status", "status"), there, nodes)}
-		}
-	}
-	return "", facts.Evidence{}
 }
 
 // asksAfter says whether the peer belongs to the target too: then the checks look at it themselves, and what they find

@@ -41,9 +41,43 @@ func FailedBefore(c *check.Case) []*corev1.Pod {
 	if _, ok := c.Owner().(*batchv1.Job); !ok || c.State != facts.Running {
 		return nil
 	}
+	out := before(c, func(p *corev1.Pod) bool { return Disrupted(p) == nil })
+	if len(out) < repeats {
+		return nil
+	}
+	t := FailedIn(out[0])
+	if t == nil || t.FinishedAt.Sub(t.StartedAt.Time) > longestLife || c.Age() >= max(t.FinishedAt.Sub(t.StartedAt.Time), forgottenAfter) {
+		return nil
+	}
+	return out
+}
+
+// EvictedBefore are pods of the Job that somebody ended in the place of a pod that runs now, the newest first; nil where the pod has
+// outlived the last of them, or they are too few to expect that it is ended as well.
+func EvictedBefore(c *check.Case) []*corev1.Pod {
+	if _, ok := c.Owner().(*batchv1.Job); !ok || c.State != facts.Running {
+		return nil
+	}
+	out := before(c, func(p *corev1.Pod) bool { return Disrupted(p) != nil })
+	if len(out) < repeats {
+		return nil
+	}
+	if lived := Lived(out[0]); lived > longestLife || c.Age() >= max(lived, forgottenAfter) {
+		return nil
+	}
+	return out
+}
+
+// Lived is how long the pod, which somebody ended, had been there.
+func Lived(p *corev1.Pod) time.Duration {
+	return Disrupted(p).LastTransitionTime.Sub(p.CreationTimestamp.Time)
+}
+
+// before are the failed pods of the kind that were in the pod's place before it, the newest first.
+func before(c *check.Case, is func(*corev1.Pod) bool) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, p := range c.All {
-		if facts.StateOf(p) == facts.Failed && p.Status.Reason == "" && Disrupted(p) == nil && index(p) == index(c.Pod) {
+		if facts.StateOf(p) == facts.Failed && p.Status.Reason == "" && index(p) == index(c.Pod) && is(p) {
 			out = append(out, p)
 		}
 	}
@@ -53,13 +87,6 @@ func FailedBefore(c *check.Case) []*corev1.Pod {
 		}
 		return strings.Compare(a.Name, b.Name)
 	})
-	if len(out) < repeats {
-		return nil
-	}
-	t := FailedIn(out[0])
-	if t == nil || t.FinishedAt.Sub(t.StartedAt.Time) > longestLife || c.Age() >= max(t.FinishedAt.Sub(t.StartedAt.Time), forgottenAfter) {
-		return nil
-	}
 	return out
 }
 
