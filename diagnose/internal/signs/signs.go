@@ -573,7 +573,7 @@ func siblings(c *check.Case) []Sign {
 	if c.State == facts.Succeeded || c.Edited() {
 		return nil
 	}
-	before := life.FailedBefore(c)
+	before := slices.Concat(life.FailedBefore(c), life.EvictedBefore(c))
 	if j, ok := c.Owner().(*batchv1.Job); ok {
 		if j.Status.Failed <= 1 {
 			return nil
@@ -605,7 +605,7 @@ func siblings(c *check.Case) []Sign {
 	}
 	s := Sign{Evidence: facts.Evidence{Object: facts.RefTo(last).In(), Field: "status", Value: "Failed " + last.Status.Reason + " " + wording.Shortened(last.Status.Message, 160)},
 		What: fmt.Sprintf("%s of %s failed of late, last %s%s", wording.Number(n, "pod"), facts.RefTo(c.Owner()), last.Name, how), Layer: check.L4, Owner: check.ML, Stage: check.Run}
-	if last.Status.Reason != "" && last.Status.Reason != "Error" { // a kubelet, or a controller, ended the whole pod
+	if last.Status.Reason != "" && last.Status.Reason != "Error" || life.Disrupted(last) != nil { // a kubelet, or a controller, ended the whole pod
 		s.Layer, s.Owner = check.L2, check.Platform
 	}
 	if j, ok := c.Owner().(*batchv1.Job); ok && j.Status.Failed <= 1 {
