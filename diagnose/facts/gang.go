@@ -14,7 +14,7 @@ import (
 
 // GangOf names what the pod is placed together with, as the scheduler reads it; "" where that is nobody.
 func (f *Facts) GangOf(p *corev1.Pod) string {
-	if g := f.PodGroup(p); g != nil && convert.Idle(g) {
+	if g := f.PodGroup(p); g != nil && convert.Independent(g) {
 		p = convert.Ungrouped(p)
 	}
 	var said []convert.Keys
@@ -41,6 +41,17 @@ func (f *Facts) GangOf(p *corev1.Pod) string {
 	}
 	key, _ := convert.GangOf(p)
 	return key
+}
+
+// CrewOf names what the pod works with, though each may be placed by itself: its gang, or the PodGroup that it is in; "" for none.
+func (f *Facts) CrewOf(p *corev1.Pod) string {
+	if gang := f.GangOf(p); gang != "" {
+		return gang
+	}
+	if g := f.PodGroup(p); g != nil && !convert.Idle(g) {
+		return convert.PodGroupOf(p)
+	}
+	return ""
 }
 
 // rootOf is the gang of the composite group at the top of those that the pod's PodGroup is in, "" where it is in none.
@@ -249,11 +260,10 @@ func (f *Facts) PodGroup(p *corev1.Pod) *schedulingv1beta1.PodGroup {
 	return nil
 }
 
-// GangGroup is the PodGroup that the pod's gang is, nil where the pod has none: a group that asks nothing of its members, as the
-// Job controller makes for every Job, is no gang.
+// GangGroup is the PodGroup that the pod's gang is, nil where the pod has none: a group whose pods are placed each by itself is no gang.
 func (f *Facts) GangGroup(p *corev1.Pod) *schedulingv1beta1.PodGroup {
 	g := f.PodGroup(p)
-	if g == nil || convert.Idle(g) {
+	if g == nil || convert.Independent(g) {
 		return nil
 	}
 	return g
@@ -262,7 +272,7 @@ func (f *Facts) GangGroup(p *corev1.Pod) *schedulingv1beta1.PodGroup {
 // groupFrom is the gang that the Job controller has made for the Job and puts its pods into, nil for none.
 func (f *Facts) groupFrom(o Object) *schedulingv1beta1.PodGroup {
 	for _, child := range f.Children(o) {
-		if g, ok := child.(*schedulingv1beta1.PodGroup); ok && !convert.Idle(g) {
+		if g, ok := child.(*schedulingv1beta1.PodGroup); ok && !convert.Independent(g) {
 			return g
 		}
 	}
@@ -271,7 +281,7 @@ func (f *Facts) groupFrom(o Object) *schedulingv1beta1.PodGroup {
 
 // GangName is how a sentence names the gang.
 func (f *Facts) GangName(p *corev1.Pod) string {
-	g := f.GangOf(p)
+	g := f.CrewOf(p)
 	name := g[strings.LastIndexByte(g, '/')+1:]
 	if convert.PodGroupOf(p) == g {
 		return "PodGroup " + name

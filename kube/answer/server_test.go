@@ -311,4 +311,10 @@ func TestIs(t *testing.T) {
 			t.Errorf("%q: %v", what, got)
 		}
 	}
+	alone := Workload{ObjectMeta: metav1.ObjectMeta{Name: "pod.g-0"}, Group: "g"}
+	for what, want := range map[string]bool{"g": true, "podgroup/g": true, "pod/g": false, "gang/g": false, "pod/g-0": true} {
+		if got := alone.Is(what); got != want {
+			t.Errorf("in a group, %q: %v", what, got)
+		}
+	}
 }

@@ -39,6 +39,7 @@ type Workload struct {
 	metav1.ObjectMeta `json:"metadata"`
 
 	Owner    *Owner `json:"owner,omitempty"` // that made all its pods; nil: there is none, or several
+	Group    string `json:"group,omitempty"` // the PodGroup of a pod that is placed by itself in it
 	Queue    string `json:"queue,omitempty"`
 	Priority int32  `json:"priority"`
 	State    State  `json:"state"`
@@ -231,7 +232,7 @@ func (w *Workload) Reference() Reference {
 	return Reference{Namespace: w.Namespace, Name: w.Name, Owner: w.Owner}
 }
 
-// Is says whether the workload is what a person means by kind/name, or by a name alone: itself, its owner, or one
+// Is says whether the workload is what a person means by kind/name, or by a name alone: itself, its owner, its PodGroup, or one
 // of its pods.
 func (w *Workload) Is(what string) bool {
 	kind, name, ok := strings.Cut(strings.ToLower(what), "/")
@@ -243,6 +244,9 @@ func (w *Workload) Is(what string) bool {
 		return true
 	}
 	if w.Owner != nil && (kind == "" || kind == strings.ToLower(w.Owner.Kind)) && name == w.Owner.Name {
+		return true
+	}
+	if w.Group != "" && (kind == "" || kind == "podgroup") && name == w.Group {
 		return true
 	}
 	if kind != "" && kind != "pod" {

@@ -150,6 +150,7 @@ func (f *Feed) Settle() (again time.Time) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(f.gangs.redo)) {
 		f.disown(key)
+		f.agree(key)
 		f.gangs.describe(key)
 		f.tellOverruled(key)
 		f.admissions.look[key] = true

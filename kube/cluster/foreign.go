@@ -482,6 +482,9 @@ func (f *Feed) wakeAfter(m *member) {
 // priority, that nobody is evicted for it, the flavors of its nodes. A gate that Berth takes away is none.
 func (f *Feed) plain(known *member, raw *corev1.Pod) *corev1.Pod {
 	p := f.gangs.without(known, raw)
+	if p == raw && f.namesGang(known, raw) {
+		p = convert.Ungrouped(raw)
+	}
 	t := f.foreignTerms(raw)
 	if t == nil || t.Priority == nil && !t.Patient && len(t.Flavors) == 0 && t.Gate == "" {
 		return p
@@ -501,6 +504,26 @@ func (f *Feed) plain(known *member, raw *corev1.Pod) *corev1.Pod {
 		convert.Restrict(&out, t.Flavors)
 	}
 	return &out
+}
+
+// namesGang says whether the pod of a PodGroup that leaves its pods to themselves names one of our gangs, as was decided or as it says now:
+// then that counts, as for a group that asks nothing.
+func (f *Feed) namesGang(known *member, raw *corev1.Pod) bool {
+	if g := f.gangs.groups[convert.PodGroupOf(raw)]; g == nil || !convert.Independent(g) {
+		return false
+	}
+	var t *terms
+	if known != nil && known.raw.UID == raw.UID && f.whatIf == nil && !f.admissions.follows {
+		t = known.terms
+	}
+	if t == nil {
+		t = f.recorded(raw)
+	}
+	if t != nil && (known == nil || known.revoked != t.text) {
+		return t.Keys[v1alpha1.KeyGang] != ""
+	}
+	gang, _ := convert.GangOf(f.completed(convert.Ungrouped(raw)))
+	return gang != ""
 }
 
 // completed is the pod with what its controllers say, and below that what a dialect reads, and who made it. A gang is named by one of

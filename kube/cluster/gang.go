@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -28,6 +29,7 @@ type gangs struct {
 	forest    *forest                                // which groups have parents
 	described map[string]engine.Gang                 // as last given, without version
 	redo      map[string]bool                        // gangs to describe again
+	disagrees map[string]string                      // what is wrong with PodGroups whose pods are Independent; none: nothing
 	finishes  map[string]finish                      // by pod
 	finishers map[string]map[string]bool             // pods in finishes, by gang
 }
@@ -35,7 +37,7 @@ type gangs struct {
 func newGangs(out *output, m *members, o *owners, t *tenancy) *gangs {
 	return &gangs{
 		out: out, members: m, owners: o, tenancy: t,
-		groups: make(map[string]*schedulingv1beta1.PodGroup), forest: newForest(), described: make(map[string]engine.Gang), redo: make(map[string]bool),
+		groups: make(map[string]*schedulingv1beta1.PodGroup), forest: newForest(), described: make(map[string]engine.Gang), redo: make(map[string]bool), disagrees: make(map[string]string),
 		finishes: make(map[string]finish), finishers: make(map[string]map[string]bool),
 	}
 }
@@ -72,7 +74,7 @@ func (s *gangs) describe(key string) {
 			s.drop(key)
 			return
 		}
-	case group != nil && (convert.Idle(group) || len(members) == 0 && convert.ParentOf(group) != ""):
+	case group != nil && (convert.Independent(group) || len(members) == 0 && convert.ParentOf(group) != ""):
 		s.drop(key)
 		return
 	case group != nil:
@@ -200,6 +202,62 @@ func (s *gangs) protected(workload string) bool {
 	return g != nil && !convert.Evictable(g)
 }
 
+// independent is the PodGroup that the pod is in, as it was decided about with the pod, if the pod is a workload of its own in it; nil: it is
+// not. A pod that runs stays one when the group goes before it; what waits, waits for its group.
+func (s *gangs) independent(p *corev1.Pod, decided *terms) *schedulingv1beta1.PodGroup {
+	key := convert.PodGroupOf(p)
+	if key == "" {
+		return nil
+	}
+	g := s.groups[key]
+	if g == nil && p.Spec.NodeName == "" || g != nil && !convert.Independent(g) {
+		return nil
+	}
+	if decided != nil && decided.Group != nil {
+		if len(decided.Group.Above) > 0 {
+			return nil
+		}
+		g = decided.Group.On(g, p.Namespace, *p.Spec.SchedulingGroup.PodGroupName)
+	}
+	if g == nil || !convert.Independent(g) {
+		return nil
+	}
+	return g
+}
+
+// agreeAgain has it looked before the next plan whether the members of a PodGroup agree whose pods are workloads of their own.
+func (s *gangs) agreeAgain(key string) {
+	if g := s.groups[key]; g != nil && convert.Independent(g) || s.disagrees[key] != "" {
+		s.redo[key] = true
+		s.out.wake()
+	}
+}
+
+// agree looks whether the members of the PodGroup have its priority, where they are workloads of their own. While one has not, none that
+// waits starts, as upstream has it.
+func (f *Feed) agree(key string) {
+	wrong := ""
+	var given []*member
+	if g := f.gangs.groups[key]; g != nil && convert.Independent(g) {
+		var pods []*corev1.Pod
+		for _, name := range slices.Sorted(maps.Keys(f.members.grouped[key])) {
+			m := f.members.grouped[key][name]
+			pods = append(pods, m.raw)
+			if m.given && m.waiting() {
+				given = append(given, m)
+			}
+		}
+		wrong = convert.Disagreement(g, pods)
+	}
+	if f.gangs.disagrees[key] == wrong {
+		return
+	}
+	if f.gangs.disagrees[key] = wrong; wrong == "" {
+		delete(f.gangs.disagrees, key)
+	}
+	f.giveAgain(given)
+}
+
 // SetGroup takes in a PodGroup.
 func (f *Feed) SetGroup(g *schedulingv1beta1.PodGroup) {
 	f.mu.Lock()
@@ -213,12 +271,12 @@ func (f *Feed) SetGroup(g *schedulingv1beta1.PodGroup) {
 	f.gangs.groups[v.Key] = g
 	f.out.derived.saw(v.Version)
 	f.gangs.forest.link(v.Key, g.Namespace, had, convert.ParentOf(g))
-	if convert.Idle(g) {
-		f.ungroup(v.Key)
-		return
-	}
-	if had != convert.ParentOf(g) {
+	if had != convert.ParentOf(g) || asksOtherwise(old, g) {
 		f.regroup(v.Key)
+	}
+	if convert.Idle(g) {
+		f.gangs.drop(v.Key)
+		return
 	}
 	if protected != f.gangs.protected(v.Key) {
 		f.giveMembersAgain(f.gangs.gangOf(v.Key))
@@ -226,6 +284,57 @@ func (f *Feed) SetGroup(g *schedulingv1beta1.PodGroup) {
 	f.gangs.describeAgain(f.gangs.gangOf(v.Key))
 	f.members.fresh[f.gangs.gangOf(v.Key)] = true
 	f.begun(v.Key)
+}
+
+// speaks says whether the pod, which is a workload of its own, is the one for its PodGroup that says why the group waits: of the members that
+// wait the lowest-named, until the group has begun.
+func (f *Feed) speaks(m *member) bool {
+	key := convert.PodGroupOf(m.pod)
+	g := f.gangs.groups[key]
+	if g == nil || m.inGang() || !m.given || !m.waiting() || InitiallyScheduled(g) || !convert.Independent(g) {
+		return false
+	}
+	for name, o := range f.members.grouped[key] { //archtest:any-order it asks whether there is one
+		if name < m.key && o.given && o.waiting() {
+			return false
+		}
+	}
+	return true
+}
+
+// GroupOfPod is the name of the PodGroup in which the pod is a workload of its own; "" for none.
+func (f *Feed) GroupOfPod(key string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if m := f.members.pods[key]; m != nil && !m.inGang() && m.ours {
+		return m.groupName()
+	}
+	return ""
+}
+
+// speakAnew has another member of the PodGroup say why it waits, after the one that did has gone.
+func (f *Feed) speakAnew(key string) {
+	next := ""
+	for name, o := range f.members.grouped[key] { //archtest:any-order the lowest name is looked for
+		if (next == "" || name < next) && o.given && o.waiting() {
+			next = name
+		}
+	}
+	if next != "" {
+		f.members.fresh[next] = true
+	}
+}
+
+// asksOtherwise says whether pods may be read otherwise in the group than in the version of it before, nil for none, because they are
+// workloads of their own in one of the two: of other groups the gang is described again.
+func asksOtherwise(old, g *schedulingv1beta1.PodGroup) bool {
+	if old == nil {
+		return true
+	}
+	if !convert.Independent(old) && !convert.Independent(g) {
+		return false
+	}
+	return !reflect.DeepEqual(old.Spec, g.Spec) || !maps.Equal(old.Annotations, g.Annotations) || !maps.Equal(old.Labels, g.Labels)
 }
 
 // gangOf is the key of the gang that the PodGroup of the key is, or is part of.
@@ -256,14 +365,6 @@ func (s *gangs) without(known *member, raw *corev1.Pod) *corev1.Pod {
 	return raw
 }
 
-// ungroup takes in again the members of a group that asks nothing of them, which came before it.
-func (f *Feed) ungroup(key string) {
-	for _, m := range f.members.sorted(key) {
-		f.reenter(m)
-	}
-	f.gangs.drop(key)
-}
-
 // RemoveGroup takes a PodGroup away.
 func (f *Feed) RemoveGroup(g *schedulingv1beta1.PodGroup) {
 	f.mu.Lock()
@@ -277,10 +378,17 @@ func (f *Feed) RemoveGroup(g *schedulingv1beta1.PodGroup) {
 		f.gangs.describeAgain(root)
 		f.admissions.all = true
 	}
+	if convert.Independent(g) && !convert.Idle(g) {
+		f.regroup(v.Key)
+		f.gangs.agreeAgain(v.Key)
+		f.admissions.all = true
+	}
 	if protected {
 		f.giveMembersAgain(cmp.Or(root, v.Key))
 	}
-	delete(f.gangs.redo, v.Key)
+	if f.gangs.disagrees[v.Key] == "" {
+		delete(f.gangs.redo, v.Key)
+	}
 	f.listen.Forget(g.UID)
 	f.out.derived.saw(v.Version)
 	if decidedOf(f.members.sorted(v.Key)) == nil {
@@ -299,7 +407,7 @@ func (f *Feed) giveMembersAgain(gang string) {
 // begun looks whether as many members of the PodGroup as must start together have a node, and what follows for the groups above it.
 func (f *Feed) begun(key string) {
 	g := f.gangs.groups[key]
-	if g == nil {
+	if g == nil || convert.Idle(g) {
 		return
 	}
 	if !InitiallyScheduled(g) {

@@ -2,10 +2,15 @@ package cluster
 
 import (
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/engine/why"
 )
 
 // The group that the Job controller makes for every Job asks nothing of its pods: they are what they would be without it,
@@ -54,6 +59,173 @@ func TestGroupThatAsksNothing(t *testing.T) {
 		f.SetPod(alone)
 		if got := workload(f, "default/alone"); got != "default/podgroup/train" {
 			t.Errorf("with a gang policy: %s", got)
+		}
+	}
+}
+
+// basic is a PodGroup that has nothing for its pods in common.
+func basic(name string) *schedulingv1beta1.PodGroup {
+	g := group(name, 0)
+	g.UID, g.ResourceVersion = types.UID(name), "1"
+	g.Spec.SchedulingPolicy = schedulingv1beta1.PodGroupSchedulingPolicy{Basic: &schedulingv1beta1.BasicSchedulingPolicy{}}
+	return g
+}
+
+// Pods of a PodGroup with the basic policy are workloads of their own, with what the group says: each may have others evicted. What groups
+// have in common makes their pods one workload.
+func TestPodsOfABasicGroup(t *testing.T) {
+	f := newClock()
+	f.SetNode(node("n1", "r1", 1))
+	f.SetNode(node("n2", "r1", 1))
+	for i, name := range []string{"low-1", "low-2"} {
+		f.SetPod(edited(pod(name, 1), func(p *corev1.Pod) {
+			p.UID, p.ResourceVersion, p.Spec.NodeName = types.UID(name), "2", []string{"n1", "n2"}[i]
+		}))
+	}
+	high := func(p *corev1.Pod) {
+		p.UID, p.ResourceVersion, p.Spec.Priority = types.UID(p.Name), "3", new(int32(10))
+	}
+	f.SetPod(edited(grouped("g-0", "g"), high))
+	f.SetPod(edited(grouped("g-1", "g"), high))
+	f.Settle()
+	if got := f.Find("default/g-0").Workload; got != "default/podgroup/g" {
+		t.Errorf("without its group it is %s", got)
+	}
+	g := basic("g")
+	g.Spec.Priority, g.Annotations = new(int32(10)), map[string]string{"berth.dev/max-run": "1h"}
+	f.SetGroup(g)
+	f.Settle()
+	state := engine.Load(engine.Snapshot{}, engine.Config{})
+	apply := func() engine.Plan {
+		t.Helper()
+		f.Settle()
+		if r := state.Apply(f.changes.take()...); len(r) > 0 {
+			t.Fatalf("the engine rejects %v", r)
+		}
+		return state.Plan(f.now)
+	}
+	victims := make(map[string]bool)
+	for _, e := range apply().Evictions {
+		victims[e.Pod+" for "+e.For] = true
+	}
+	if len(victims) != 2 {
+		t.Errorf("evicted: %v", victims)
+	}
+	for _, key := range []string{"default/g-0", "default/g-1"} {
+		if p := f.Find(key); p.Workload != key || f.members.pods[key].value.Terms.Max != time.Hour {
+			t.Errorf("%s is %s, with the terms %+v", key, p.Workload, f.members.pods[key].value.Terms)
+		}
+	}
+
+	// A pod with another priority holds them all up, and none once it is gone.
+	other := edited(grouped("g-2", "g"), func(p *corev1.Pod) { p.UID, p.ResourceVersion = "g-2", "4" })
+	f.SetPod(other)
+	invalid := 0
+	for _, w := range apply().Waiting {
+		if w.Cause == why.InvalidObject {
+			invalid++
+		}
+	}
+	if invalid != 3 {
+		t.Errorf("with a pod of another priority %d are invalid", invalid)
+	}
+	f.RemovePod(other)
+	if n := len(apply().Evictions); n != 2 {
+		t.Errorf("without it %d are evicted", n)
+	}
+
+	// The group goes: what runs stays what it is, what waits waits for it.
+	f.SetPod(edited(grouped("g-0", "g"), func(p *corev1.Pod) {
+		high(p)
+		p.ResourceVersion, p.Spec.NodeName = "5", "n1"
+		if c := f.admission(f.members.pods["default/g-0"]); c != nil {
+			p.Status.Conditions = append(p.Status.Conditions, *c)
+		}
+	}))
+	f.Settle()
+	f.RemoveGroup(g)
+	f.Settle()
+	if a, b := f.Find("default/g-0").Workload, f.Find("default/g-1").Workload; a != "default/g-0" || b != "default/podgroup/g" {
+		t.Errorf("without the group: %s, %s", a, b)
+	}
+	if causes := waitingFor(apply()); causes["default/podgroup/g"] != why.GangMissing {
+		t.Errorf("without the group: %v", causes)
+	}
+	g.ResourceVersion = "6"
+	f.SetGroup(g)
+	f.Settle()
+	if b := f.Find("default/g-1").Workload; b != "default/g-1" {
+		t.Errorf("with the group again: %s", b)
+	}
+}
+
+// A gang that pods name themselves counts where their group leaves them to themselves, and does not where it is a gang.
+func TestGangInABasicGroup(t *testing.T) {
+	for _, first := range []string{"the group", "the pod"} {
+		f := newClock()
+		g := basic("g")
+		p := edited(grouped("g-0", "g"), func(p *corev1.Pod) { p.UID, p.ResourceVersion, p.Annotations["berth.dev/gang"] = "g-0", "2", "ours" })
+		if first == "the group" {
+			f.SetGroup(g)
+		}
+		f.SetPod(p)
+		f.SetGroup(g)
+		f.Settle()
+		if got := f.Find("default/g-0").Workload; got != "default/gang/ours" {
+			t.Errorf("%s comes first: %s", first, got)
+		}
+		f.RemoveGroup(g)
+		g = basic("g")
+		g.UID, g.ResourceVersion = "anew", "3"
+		g.Spec.SchedulingPolicy = schedulingv1beta1.PodGroupSchedulingPolicy{Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: 1}}
+		f.SetGroup(g)
+		f.Settle()
+		if got := f.Find("default/g-0").Workload; got != "default/podgroup/g" {
+			t.Errorf("%s comes first, and then is a gang: %s", first, got)
+		}
+	}
+}
+
+func waitingFor(p engine.Plan) map[string]why.Cause {
+	out := make(map[string]why.Cause)
+	for _, w := range p.Waiting {
+		out[w.Gang] = w.Cause
+	}
+	return out
+}
+
+// What members have in common makes a group with the basic policy one workload, and so does a gang policy that comes with a group made anew.
+func TestBasicGroupWithSomethingInCommon(t *testing.T) {
+	for name, change := range map[string]func(*schedulingv1beta1.PodGroupSpec){
+		"a topology": func(s *schedulingv1beta1.PodGroupSpec) {
+			s.SchedulingConstraints = &schedulingv1beta1.PodGroupSchedulingConstraints{Topology: []schedulingv1beta1.TopologyConstraint{{Key: "rack"}}}
+		},
+		"claims": func(s *schedulingv1beta1.PodGroupSpec) {
+			s.ResourceClaims = []schedulingv1beta1.PodGroupResourceClaim{{Name: "c", ResourceClaimName: new("c")}}
+		},
+		"disruption": func(s *schedulingv1beta1.PodGroupSpec) {
+			s.DisruptionMode = &schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}}
+		},
+		"a minimum": func(s *schedulingv1beta1.PodGroupSpec) {
+			s.SchedulingPolicy = schedulingv1beta1.PodGroupSchedulingPolicy{Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: 2}}
+		},
+	} {
+		f := newClock()
+		g := basic("g")
+		f.SetGroup(g)
+		f.SetPod(edited(grouped("g-0", "g"), func(p *corev1.Pod) { p.UID, p.ResourceVersion = "g-0", "2" }))
+		f.Settle()
+		if got := f.Find("default/g-0").Workload; got != "default/g-0" {
+			t.Fatalf("nothing in common: %s", got)
+		}
+		f.RemoveGroup(g)
+		g = basic("g")
+		g.UID, g.ResourceVersion = "anew", "3"
+		change(&g.Spec)
+		f.SetGroup(g)
+		f.Settle()
+		if got := f.Find("default/g-0").Workload; got != "default/podgroup/g" {
+			t.Errorf("%s: %s", name, got)
 		}
 	}
 }

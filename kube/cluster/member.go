@@ -49,7 +49,8 @@ func (m *member) bound() bool   { return m.pod.Spec.NodeName != "" }
 type members struct {
 	pods  map[string]*member            // by key
 	gangs map[string]map[string]*member // ours alone, by gang, then by key
-	// grouped are those of ours that name a PodGroup, by the key of the gang that it is, or would be without a parent, then by key.
+	// grouped are those of ours that name a PodGroup, whether that counts or not, by the key of the gang that it is, or would be without a
+	// parent, then by key.
 	grouped map[string]map[string]*member
 	fresh   map[string]bool // workloads with pods that changed since the last plan was told
 }

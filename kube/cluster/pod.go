@@ -82,8 +82,16 @@ func (f *Feed) takePod(p *corev1.Pod) {
 
 // read is the pod as the engine is to see it; decided is what was decided about it, nil for nothing.
 func (f *Feed) read(p *corev1.Pod, decided *terms) engine.Pod {
-	v := convert.Pod(p, f.opts)
-	f.gangs.rooted(&v, p, decided)
+	var v engine.Pod
+	if g := f.gangs.independent(p, decided); g != nil {
+		v = convert.PodOf(g, p, f.opts)
+		if v.Invalid == "" && v.Node == "" && !v.Foreign {
+			v.Invalid = f.gangs.disagrees[convert.PodGroupOf(p)]
+		}
+	} else {
+		v = convert.Pod(p, f.opts)
+		f.gangs.rooted(&v, p, decided)
+	}
 	if f.whatIf != nil && v.Foreign {
 		adopt(&v, p)
 	}
@@ -126,7 +134,7 @@ func (f *Feed) enter(known *member, raw, p *corev1.Pod, decided *terms, v *engin
 	f.wakeAfter(m)
 	f.give(m, v)
 	f.writeDown(m)
-	f.begun(convert.PodGroupOf(m.pod))
+	f.begun(convert.PodGroupOf(m.raw))
 }
 
 // sameMakers says whether both versions of a pod are entered under the same controller and the same objects that stand for its workload: a
@@ -168,8 +176,9 @@ func (f *Feed) join(m *member) {
 		insert(f.members.gangs, m.workload, m.key, m)
 		f.gangs.describeAgain(m.workload)
 	}
-	if key := convert.PodGroupOf(m.pod); key != "" && m.ours {
+	if key := convert.PodGroupOf(m.raw); key != "" && m.ours {
 		insert(f.members.grouped, key, m.key, m)
+		f.gangs.agreeAgain(key)
 	}
 }
 
@@ -186,8 +195,13 @@ func (f *Feed) leave(m *member) {
 	f.expected.lookAt(m)
 	f.tenancy.usageChanged()
 	f.listen.Forget(m.pod.UID)
-	if key := convert.PodGroupOf(m.pod); key != "" && m.ours {
+	if key := convert.PodGroupOf(m.raw); key != "" && m.ours {
+		spoke := f.speaks(m)
 		cut(f.members.grouped, key, m.key)
+		f.gangs.agreeAgain(key)
+		if spoke {
+			f.speakAnew(key)
+		}
 	}
 	if m.inGang() {
 		cut(f.members.gangs, m.workload, m.key)

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -124,7 +125,11 @@ func (f *Feed) payer(m *member) string {
 	if m.terms != nil {
 		return f.tenancy.decided(m.pod.Namespace, m.terms)
 	}
-	return f.tenancy.payer(m.pod.Namespace, convert.QueueOf(m.pod))
+	named := convert.QueueOf(m.pod)
+	if g := f.gangs.independent(m.pod, nil); g != nil {
+		named = cmp.Or(convert.QueueOf(g), named)
+	}
+	return f.tenancy.payer(m.pod.Namespace, named)
 }
 
 // decided returns the queue that pays for what entered it with the terms. What entered none follows its namespace into
@@ -307,10 +312,10 @@ func (f *Feed) admitPod(m *member, starts bool) {
 	switch {
 	case m.terms != nil: // it comes into its first queue
 		if lets {
-			f.decide(m, convert.Record{Queue: m.value.Queue, Keys: m.terms.Keys})
+			f.decide(m, convert.Record{Queue: m.value.Queue, Keys: m.terms.Keys, Group: m.terms.Group})
 		}
 	case bound || lets && (starts || m.value.Invalid == ""):
-		f.decide(m, convert.Record{Queue: m.value.Queue, Keys: convert.FixedOf(m.pod)})
+		f.decide(m, convert.Record{Queue: m.value.Queue, Keys: convert.FixedOf(m.pod), Group: f.gangs.record(m)})
 	}
 }
 

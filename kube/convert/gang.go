@@ -32,7 +32,7 @@ func inPodGroup(p *corev1.Pod) bool {
 
 func podGroupKey(namespace, name string) string { return namespace + "/podgroup/" + name }
 
-// PodGroup is upstream's group as the engine sees it. One with the basic policy starts from its first pod,
+// PodGroup is upstream's group as the engine sees it. One with the basic policy whose pods are not Independent starts from its first pod,
 // and the others follow one by one.
 func PodGroup(g *schedulingv1beta1.PodGroup) engine.Gang {
 	out := engine.Gang{
@@ -57,16 +57,20 @@ func PodGroup(g *schedulingv1beta1.PodGroup) engine.Gang {
 	return out
 }
 
+// Independent says whether each pod of the group is a workload of its own (ADR 210): the group has the basic policy, and nothing that its
+// pods have in common, which are a topology domain, claims, being disrupted together, and a parent.
+func Independent(g *schedulingv1beta1.PodGroup) bool {
+	s := &g.Spec
+	topology := s.SchedulingConstraints != nil && len(s.SchedulingConstraints.Topology) > 0
+	whole := s.DisruptionMode != nil && s.DisruptionMode.All != nil
+	return s.SchedulingPolicy.Gang == nil && !topology && !whole && len(s.ResourceClaims) == 0 && ParentOf(g) == ""
+}
+
 // Idle says whether the group is one that the Job controller makes for every Job (gate WorkloadWithJob), and asks nothing of
 // its members. They are what they would be without it, and what they say of a gang themselves counts.
 func Idle(g *schedulingv1beta1.PodGroup) bool {
 	by := metav1.GetControllerOfNoCopy(g)
-	if by == nil || by.Kind != "Job" || !strings.HasPrefix(by.APIVersion, "batch/") {
-		return false
-	}
-	s := &g.Spec
-	topology := s.SchedulingConstraints != nil && len(s.SchedulingConstraints.Topology) > 0
-	return s.SchedulingPolicy.Gang == nil && !topology && ParentOf(g) == ""
+	return by != nil && by.Kind == "Job" && strings.HasPrefix(by.APIVersion, "batch/") && Independent(g)
 }
 
 // Ungrouped is the pod without its group.

@@ -271,6 +271,13 @@ func gangLimits(g *engine.Gang, pods []*corev1.Pod, by ...*metav1.ObjectMeta) []
 	return t.problems
 }
 
+// keyLimits says which limits the keys of the object are above.
+func keyLimits(o *metav1.ObjectMeta) []string {
+	t := &tally{}
+	t.keys(o)
+	return t.problems
+}
+
 // QueueOverLimits says which limits the queue is above; none: nil.
 func QueueOverLimits(q *v1alpha1.QueueSpec) []string {
 	t := &tally{}

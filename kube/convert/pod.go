@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -15,6 +16,17 @@ import (
 // Nor are the disruption budgets that cover it. What others schedule is never evictable.
 func Pod(p *corev1.Pod, o Options) engine.Pod {
 	gang, subgroup := GangOf(p)
+	return pod(p, gang, subgroup, nil, o)
+}
+
+// PodOf is Pod for one that is a workload of its own in a PodGroup: see Independent. What the group says holds for the pod, and where it
+// says nothing what the pod says, as for gangs (GroupTerms).
+func PodOf(g *schedulingv1beta1.PodGroup, p *corev1.Pod, o Options) engine.Pod {
+	return pod(p, "", "", g, o)
+}
+
+// pod is the pod in the gang, or for "" as a workload of its own, which may be in a PodGroup.
+func pod(p *corev1.Pod, gang, subgroup string, g *schedulingv1beta1.PodGroup, o Options) engine.Pod {
 	out := engine.Pod{
 		Key:       key(p),
 		UID:       string(p.UID),
@@ -59,7 +71,7 @@ func Pod(p *corev1.Pod, o Options) engine.Pod {
 	}
 	out.Devices = held(p, gpus)
 	if gang == "" && !out.Foreign {
-		loneTerms(p, &out, over)
+		loneTerms(p, g, &out, over)
 	}
 	if p.DeletionTimestamp != nil {
 		out.Terminating = true

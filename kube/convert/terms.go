@@ -134,17 +134,30 @@ func seconds(n *int64) time.Duration {
 }
 
 // loneTerms fills in what holds for a pod that is a workload of its own. What is wrong with a pod that has a node does
-// not count any more. over are the limits that it is above.
-func loneTerms(p *corev1.Pod, out *engine.Pod, over []string) {
+// not count any more. g is its PodGroup, or nil, over are the limits that the pod is above.
+func loneTerms(p *corev1.Pod, g *schedulingv1beta1.PodGroup, out *engine.Pod, over []string) {
 	t := terms{authors: authorsOf([]*corev1.Pod{p}), problems: over}
 	out.User = asked(&p.ObjectMeta, v1alpha1.KeyUser)
+	if g != nil {
+		t.authors = append([]author{{"PodGroup", &g.ObjectMeta}}, t.authors...)
+		t.problems = append(keyLimits(&g.ObjectMeta), t.problems...)
+		out.Queue = cmp.Or(asked(&g.ObjectMeta, v1alpha1.KeyQueue), out.Queue)
+		out.User = cmp.Or(out.User, asked(&g.ObjectMeta, v1alpha1.KeyUser))
+		out.Evictable = out.Evictable && Evictable(g)
+	}
 	out.Terms = t.read([]*corev1.Pod{p}, likeOf(p, 1))
+	if g != nil && g.Spec.PreemptionPolicy != nil {
+		out.Terms.Patient = *g.Spec.PreemptionPolicy == schedulingv1beta1.PreemptNever
+	}
 	if v := t.preemptible(); v == surplus { // it has no members to spare
 		out.Evictable = false
 	}
 	if out.Node == "" {
-		if long := tooLong(&p.ObjectMeta); long != "" {
-			t.problems = append(t.problems, long)
+		for _, a := range t.authors {
+			if long := tooLong(a.ObjectMeta); long != "" {
+				t.problems = append(t.problems, long)
+				break
+			}
 		}
 		out.Invalid = said(t.problems)
 	}

@@ -82,7 +82,7 @@ func (s *scheduler) describe(b *snapshot, t *engine.Tally) answer.Workload {
 	r := s.reference(t.Key)
 	w := answer.Workload{
 		ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Name, CreationTimestamp: metav1.NewTime(t.Created)},
-		Owner:      r.Owner, Queue: t.Queue, Priority: t.Priority, GPUs: t.GPUs,
+		Owner:      r.Owner, Group: s.feed.GroupOfPod(t.Key), Queue: t.Queue, Priority: t.Priority, GPUs: t.GPUs,
 		Pods: answer.Pods{Size: t.Size, Min: t.Min, Placed: t.Placed},
 	}
 	for _, p := range s.feed.PodsOf(t.Key) {

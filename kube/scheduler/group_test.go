@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -121,6 +122,49 @@ func TestPodGroupUnderItsMinimum(t *testing.T) {
 		w.rest()
 		if c := w.initially("g"); c == nil || c.Status != metav1.ConditionTrue {
 			t.Errorf("condition %v", c)
+		}
+	})
+}
+
+// Each pod of a group with the basic policy has others evicted for itself, and the group says why the first of those that wait does, until
+// one of them has a node.
+func TestBasicPodGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		low := func(name, node string) *corev1.Pod {
+			p := pod(name, 1)
+			p.Spec.NodeName = node
+			return p
+		}
+		of := func(name string, priority int32) *corev1.Pod {
+			p := grouped(name, "g")
+			p.Spec.Priority = &priority
+			return p
+		}
+		basic := group("g", 0)
+		basic.Spec.SchedulingPolicy = schedulingv1beta1.PodGroupSchedulingPolicy{Basic: &schedulingv1beta1.BasicSchedulingPolicy{}}
+		basic.Spec.Priority = new(int32(10))
+		held := of("g-1", 10)
+		held.Annotations[v1alpha1.KeyHold] = "true"
+		w := newWorld(t, node("n1", "r1", 1), node("n2", "r1", 1), low("low-1", "n1"), low("low-2", "n2"), basic, held)
+		w.ends(time.Second)
+		w.start()
+		if c := w.initially("g"); c == nil || c.Status != metav1.ConditionFalse {
+			t.Errorf("while its only pod is held back: %v", c)
+		}
+		if said := w.groupCause("g"); said.Cause != why.WorkloadHeld {
+			t.Errorf("as data: %+v", said)
+		}
+		w.edit("g-1", func(p *corev1.Pod) { delete(p.Annotations, v1alpha1.KeyHold) })
+		w.add(of("g-0", 10))
+		w.add(of("g-2", 10))
+		w.after(time.Minute)
+		got := w.at("g-0", "g-1", "g-2")
+		slices.Sort(got)
+		if diff := cmp.Diff([]string{"", "n1", "n2"}, got); diff != "" {
+			t.Errorf("places: %s", diff)
+		}
+		if c := w.initially("g"); c == nil || c.Status != metav1.ConditionTrue {
+			t.Errorf("once pods run: %v", c)
 		}
 	})
 }

@@ -46,7 +46,7 @@ func crew(f *facts.Facts, p *corev1.Pod) []*corev1.Pod {
 }
 
 func together(f *facts.Facts, a, b *corev1.Pod) bool {
-	if g := f.GangOf(a); g != "" && g == f.GangOf(b) {
+	if g := f.CrewOf(a); g != "" && g == f.CrewOf(b) {
 		return true
 	}
 	for _, key := range crews {

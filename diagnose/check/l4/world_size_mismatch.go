@@ -2,11 +2,13 @@ package l4
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/diagnose/check"
@@ -128,14 +130,14 @@ func alone(c *check.Case) bool {
 	case *appsv1.ReplicaSet:
 		return true
 	case *corev1.Pod:
-		return c.GangOf(o) == ""
+		return c.CrewOf(o) == ""
 	}
 	return takePart(c) == 1
 }
 
 // takePart is how many pods work together; 0 where that is not known, or where pods of other owners may.
 func takePart(c *check.Case) int {
-	if c.GangOf(c.Pod) != "" || len(c.Owners) > 1 && c.Owners[0] != c.Owner() && !plainMaker(c.Owners[0]) {
+	if c.GangOf(c.Pod) != "" || grouped(c) || len(c.Owners) > 1 && c.Owners[0] != c.Owner() && !plainMaker(c.Owners[0]) {
 		return 0
 	}
 	for _, key := range crews[:5] {
@@ -144,6 +146,15 @@ func takePart(c *check.Case) int {
 		}
 	}
 	return makes(c.Owner())
+}
+
+// grouped says whether pods of other owners are in the pod's PodGroup.
+func grouped(c *check.Case) bool {
+	crew, by := c.CrewOf(c.Pod), metav1.GetControllerOfNoCopy(c.Pod)
+	return crew != "" && slices.ContainsFunc(c.Pods, func(p *corev1.Pod) bool {
+		o := metav1.GetControllerOfNoCopy(p)
+		return (by == nil || o == nil || o.UID != by.UID) && p.Name != c.Pod.Name && p.Namespace == c.Pod.Namespace && c.CrewOf(p) == crew
+	})
 }
 
 // makes is how many pods the object has at the same time; 0 where that is not known.

@@ -385,11 +385,11 @@ func claims(c *check.Case) []Sign {
 
 // gang is whether the members of the pod's gang agree on what makes them one.
 func gang(c *check.Case) []Sign {
-	key := c.GangOf(c.Pod)
+	key := c.CrewOf(c.Pod)
 	if key == "" || !c.Waits() {
 		return nil
 	}
-	there, _, _ := c.GangMembers(key)
+	there := slices.DeleteFunc(slices.Clone(c.Pods), func(p *corev1.Pod) bool { return c.CrewOf(p) != key || facts.Ended(p) || p.DeletionTimestamp != nil })
 	var out []Sign
 	for _, p := range there {
 		differs := ""
