@@ -1,7 +1,9 @@
 package engine_test
 
 import (
+	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -54,4 +56,32 @@ func BenchmarkAudit(b *testing.B) {
 			s.Audit(0, math.MaxInt)
 		}
 	})
+}
+
+// Members that change places so that ranks follow nodes take with them whether they may be evicted.
+func TestMembersUnlikeChangePlaces(t *testing.T) {
+	node := func(name string, count int64) engine.Node {
+		return engine.Node{Name: name, Version: 1, Allocatable: slices.Concat(gpus(count).Requests, engine.Resources{{Resource: engine.Pods, Value: 100}})}
+	}
+	snap := engine.Snapshot{
+		Version: engine.SnapshotVersion, Nodes: []engine.Node{node("a", 2), node("b", 1)}, Queues: []engine.Queue{{Name: "q", Version: 1, Quota: gpus(3).Requests}},
+		Gangs: []engine.Gang{{Key: "g", Version: 1, Queue: "q", Group: engine.Group{Min: 3}}},
+	}
+	for i := range 3 {
+		snap.Pods = append(snap.Pods, engine.Pod{Key: fmt.Sprint("g-", i), UID: "u", Version: 1, Gang: "g", Rank: i, Evictable: i > 0, Spec: gpus(1)})
+	}
+	s := engine.Load(snap, engine.Config{Packing: engine.Tight})
+	for range 2 {
+		plan := s.Plan(noon)
+		at := ""
+		for _, x := range plan.Starts[0].Placements {
+			at += x.Node
+		}
+		if at != "aab" {
+			t.Fatalf("ranks are on %s", at)
+		}
+		if found, _ := s.Audit(0, math.MaxInt); len(found) > 0 {
+			t.Errorf("after a plan: %v", found)
+		}
+	}
 }

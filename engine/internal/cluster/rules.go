@@ -617,18 +617,29 @@ func (m *Model) HasRules() bool { return m.rules.tallies != nil }
 // rules then, and of other classes.
 func (m *Model) RulesEdition() uint64 { return m.rules.edition }
 
-// Swap lets pods that have allocations change places: each is taken out of the counts, swap is done, and they are counted
-// again. The rooms of their nodes have other numbers then.
+// Swap lets pods of one class that have allocations change places: each is taken out of the counts, swap is done, and they are counted
+// again. The rooms of their nodes have other numbers then. What a node gives and what queues are charged stays the same where the
+// pods are alike; of pods of which some may be evicted and others may not, each takes its accounts along.
 func (m *Model) Swap(pods []*Pod, swap func()) {
-	if !m.HasRules() {
+	//mutate: index-swap-unlike -> false
+	unlike := slices.ContainsFunc(pods, func(p *Pod) bool { return p.canGo() != pods[0].canGo() })
+	if !unlike && !m.HasRules() {
 		swap()
 		return
 	}
 	for _, p := range pods {
 		m.count(p, p.Host, -1)
+		if unlike {
+			m.uncharge(p)
+			m.account(p, p.Host, -1)
+		}
 	}
 	swap()
 	for _, p := range pods {
+		if unlike {
+			m.account(p, p.Host, 1)
+			m.charge(p)
+		}
 		m.count(p, p.Host, 1)
 		m.touched(p.Host)
 	}
