@@ -101,3 +101,28 @@ func next(digits, least, most []int) bool {
 	}
 	return false
 }
+
+// A group that is being bound may be refused by its node: until it runs it keeps no minimum for which another group could go.
+func TestGroupOnItsWayKeepsNoMinimum(t *testing.T) {
+	gang := engine.Gang{Key: "g", Version: 1, Group: engine.Group{MinGroups: 1}, Groups: []engine.Group{{Name: "a", Min: 1}, {Name: "b", Min: 1}}}
+	member := func(group string) engine.Pod {
+		return engine.Pod{Key: "g-" + group, UID: "u", Version: 1, Gang: "g", Subgroup: group, Evictable: true, Spec: gpus(1)}
+	}
+	a, b := member("a"), member("b")
+	a.Node, a.Started = "n0", noon.Add(-time.Hour)
+	node := func(name string) engine.Node {
+		return engine.Node{Name: name, Version: 1, Allocatable: slices.Concat(gpus(1).Requests, engine.Resources{{Resource: engine.Pods, Value: 100}})}
+	}
+	snap := engine.Snapshot{
+		Version: engine.SnapshotVersion, Nodes: []engine.Node{node("n0"), node("n1")}, Gangs: []engine.Gang{gang},
+		Pods:        []engine.Pod{a, b, {Key: "new", UID: "u", Version: 1, Priority: 5, Spec: gpus(1)}},
+		Assumptions: []engine.Assumption{{Pod: "g-b", UID: "u", Version: 1, Node: "n1", Until: noon.Add(time.Minute)}},
+	}
+	if plan := engine.Schedule(snap, noon, engine.Config{}); len(plan.Evictions) > 0 {
+		t.Errorf("while group b is on its way:\n%s", engine.Describe(plan))
+	}
+	snap.Pods[1].Node, snap.Pods[1].Started, snap.Assumptions = "n1", noon.Add(-time.Hour), nil
+	if plan := engine.Schedule(snap, noon, engine.Config{}); len(plan.Evictions) != 1 || plan.Evictions[0].Pod != "g-b" {
+		t.Errorf("once it runs:\n%s", engine.Describe(plan))
+	}
+}

@@ -227,12 +227,17 @@ func (t *running) divideBranch(b *cluster.Branch) (above []*unit, left []*cluste
 	if len(b.Children) == 0 {
 		return t.divideLeaf(b)
 	}
-	extra := b.Done() - b.MinGroups()
+	extra := -b.MinGroups()
+	for _, c := range b.Children {
+		if runs(c) {
+			extra++
+		}
+	}
 	for i := len(b.Children) - 1; i >= 0; i-- {
 		c := b.Children[i]
 		parts, rest := t.divideBranch(c)
 		//mutate: evict-groups-above
-		if extra > 0 && c.Satisfied() && len(rest) > 0 && !slices.ContainsFunc(rest, func(p *cluster.Pod) bool { return !bare(p) }) {
+		if extra > 0 && runs(c) && len(rest) > 0 && !slices.ContainsFunc(rest, func(p *cluster.Pod) bool { return !bare(p) }) {
 			u := &unit{of: t, pods: rest, group: true}
 			u.goesAfter(parts)
 			parts, rest, extra = append(parts, u), nil, extra-1
@@ -242,20 +247,38 @@ func (t *running) divideBranch(b *cluster.Branch) (above []*unit, left []*cluste
 	return above, left
 }
 
+// runs says whether the branch has its minimum on nodes to which it is bound: a binding that is on its way may be refused.
+func runs(b *cluster.Branch) bool {
+	if len(b.Children) == 0 {
+		return bound(b) >= b.Min()
+	}
+	n := 0
+	for _, c := range b.Children {
+		if runs(c) {
+			n++
+		}
+	}
+	return n >= b.MinGroups()
+}
+
+func bound(b *cluster.Branch) (n int) {
+	for _, p := range b.Pods {
+		if p.Host != nil && p.Node != "" {
+			n++
+		}
+	}
+	return n
+}
+
 // divideLeaf is divideBranch for a leaf. It goes from the last rank down: members that cannot go count towards the
 // minimum that stays.
 func (t *running) divideLeaf(b *cluster.Branch) (above []*unit, left []*cluster.Pod) {
 	pods := allocated(b.Pods)
-	bound := 0
-	for _, p := range pods {
-		if p.Node != "" {
-			bound++
-		}
-	}
+	extra := bound(b) - b.Min()
 	for i := len(pods) - 1; i >= 0; i-- {
-		if bound > b.Min() && bare(pods[i]) {
+		if extra > 0 && bare(pods[i]) {
 			above = append(above, &unit{of: t, pods: []*cluster.Pod{pods[i]}})
-			bound--
+			extra--
 		} else {
 			left = append(left, pods[i])
 		}
