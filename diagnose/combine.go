@@ -88,14 +88,14 @@ func (c combination) side() edit.Side {
 func (t *trial) extended(open []combination, c combination, obstacles []*check.Finding) []combination {
 	for _, f := range obstacles {
 		for _, e := range t.proposed(f) {
-			if slices.ContainsFunc(c.edits, func(o edit.Edit) bool { return o.Text == e.Text }) {
+			if slices.ContainsFunc(c.edits, func(o edit.Edit) bool { return t.sameEdit(o, e) }) {
 				continue
 			}
 			next := combination{edits: append(slices.Clip(c.edits), e), cost: c.cost + e.Cost}
 			if !f.Fit {
 				next.against = f
 			}
-			if !slices.ContainsFunc(open, next.same) {
+			if !slices.ContainsFunc(open, func(o combination) bool { return t.same(next, o) }) {
 				open = append(open, next)
 			}
 		}
@@ -107,11 +107,13 @@ func (t *trial) extended(open []combination, c combination, obstacles []*check.F
 }
 
 // same says whether both make the same edits, in whatever order.
-func (c combination) same(o combination) bool {
+func (t *trial) same(c, o combination) bool {
 	return len(c.edits) == len(o.edits) && !slices.ContainsFunc(c.edits, func(e edit.Edit) bool {
-		return !slices.ContainsFunc(o.edits, func(f edit.Edit) bool { return f.Text == e.Text })
+		return !slices.ContainsFunc(o.edits, func(f edit.Edit) bool { return t.sameEdit(f, e) })
 	})
 }
+
+func (t *trial) sameEdit(a, b edit.Edit) bool { return a.Text == b.Text && t.role(a) == t.role(b) }
 
 // obstacles are what is in the way after the edits. Trials do not look for why there is no place; this one does.
 func (t *trial) obstacles(edits []edit.Edit) (out []*check.Finding) {

@@ -182,6 +182,7 @@ func (d *Diagnoser) judge(f *facts.Facts, target facts.Ref, top facts.Object) *j
 				found.Stage = cmp.Or(found.Stage, check.Stage)
 				found.Advice = cmp.Or(found.Advice, check.Remedy)
 				found.On(subject(c, top), top)
+				found.For(c.Pod)
 				j.add(found)
 			}
 		}

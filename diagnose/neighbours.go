@@ -248,7 +248,7 @@ func (t *trial) undo(g *growth, pods []*corev1.Pod) bool {
 	for i, p := range slices.SortedFunc(slices.Values(pods), func(a, b *corev1.Pod) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 	}) {
-		q := asBefore(f, p, facts.TemplateOf(was))
+		q := asBefore(f, p, facts.TemplateFor(was, p))
 		n := f.NodeNamed(p.Spec.NodeName)
 		if i >= replicasOf(was, len(pods)) || n == nil || !podspec.Suits(q, n) {
 			q = nil

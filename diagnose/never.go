@@ -199,16 +199,17 @@ func cordonsHealthy(f *facts.Facts, _ facts.Object, pods []*corev1.Pod, e edit.E
 // editsOthersSelector is about edits of a node selector that is not in the template: another controller wrote it, and writes
 // it again.
 func editsOthersSelector(f *facts.Facts, of facts.Object, pods []*corev1.Pod, e edit.Edit) string {
-	t := facts.TemplateOf(of)
-	for _, m := range f.PodOwners(of) {
-		if own := facts.TemplateOf(m); own != nil {
-			t = own
-		}
-	}
-	if t == nil {
-		return ""
-	}
+	makers := f.PodOwners(of)
 	for _, p := range pods {
+		t := facts.TemplateFor(of, p)
+		for _, m := range makers {
+			if own := facts.TemplateOf(m); own != nil && m.GetUID() != of.GetUID() {
+				t = facts.TemplateFor(m, p)
+			}
+		}
+		if t == nil || !facts.Alike(of, p, e.For) {
+			continue
+		}
 		for _, key := range slices.Sorted(maps.Keys(p.Spec.NodeSelector)) {
 			if _, written := t.Spec.NodeSelector[key]; written {
 				continue
@@ -250,7 +251,7 @@ func editsOthersRequests(f *facts.Facts, _ facts.Object, pods []*corev1.Pod, e e
 // sameAsked says whether a container of the template that the pod was made of asks for as much of the resource as after the edit.
 func sameAsked(after *corev1.ResourceRequirements, f *facts.Facts, p *corev1.Pod, name corev1.ResourceName) bool {
 	to := after.Requests[name]
-	return slices.ContainsFunc(facts.TemplateOf(f.Controller(p)).Spec.Containers, func(k corev1.Container) bool {
+	return slices.ContainsFunc(facts.TemplateFor(f.Controller(p), p).Spec.Containers, func(k corev1.Container) bool {
 		was := k.Resources.Requests[name]
 		return was.Cmp(to) == 0
 	})

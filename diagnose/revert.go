@@ -348,7 +348,7 @@ func (t *trial) anew(o facts.Object, ops []edit.Op, line string) string {
 			}
 		}
 	case *corev1.Pod:
-		return edit.PatchCommand(o, ops)
+		return edit.PatchCommand(o, nil, ops)
 	default:
 		prefix := facts.TemplatePath(o)
 		if facts.KindOfObject(o).Kind == "Job" && !slices.ContainsFunc(ops, func(op edit.Op) bool { return !strings.HasPrefix(op.Path, prefix+"/") }) {
@@ -356,7 +356,7 @@ func (t *trial) anew(o facts.Object, ops []edit.Op, line string) string {
 			for i := range moved {
 				moved[i].Path = strings.TrimPrefix(moved[i].Path, prefix)
 			}
-			return edit.PatchCommand(o, moved)
+			return edit.PatchCommand(o, nil, moved)
 		}
 	}
 	return line

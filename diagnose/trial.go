@@ -11,6 +11,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
@@ -41,7 +42,7 @@ type trial struct {
 func (t *trial) with(edits ...edit.Edit) *judgement {
 	key := ""
 	for _, e := range edits {
-		key += string(e.Side) + e.Text + "\x00"
+		key += string(e.Side) + e.Text + t.role(e) + "\x00"
 	}
 	if j, ok := t.tried[key]; ok {
 		return j
@@ -56,6 +57,15 @@ func (t *trial) with(edits ...edit.Edit) *judgement {
 	}
 	t.tried[key] = j
 	return j
+}
+
+// role is the pod template that the edit changes, where there are several to choose from: two edits may have the same words for two of them.
+func (t *trial) role(e edit.Edit) string {
+	on := cmp.Or(e.On, t.top)
+	if _, foreign := on.(*unstructured.Unstructured); !foreign || e.For == nil || len(e.Ops) == 0 {
+		return ""
+	}
+	return facts.TemplatePathFor(on, e.For)
 }
 
 func (t *trial) judge(edits []edit.Edit) (j *judgement) {
@@ -362,17 +372,23 @@ func (t *trial) fix(j *judgement, edits ...edit.Edit) Fix {
 	var texts, commands, assumes []string
 	type patching struct {
 		on  facts.Object
+		of  *corev1.Pod
 		ops []edit.Op
 	}
 	var patches []patching
-	for _, e := range edits {
-		texts = append(texts, e.Text)
+	for i, e := range edits {
+		text := e.Text
+		if e.For != nil && slices.ContainsFunc(edits, func(o edit.Edit) bool { return o.Text == e.Text && t.role(o) != t.role(edits[i]) }) {
+			text += ", for pods like " + e.For.Name
+		}
+		texts = append(texts, text)
 		if len(e.Ops) > 0 && e.Command == "" {
 			at := slices.IndexFunc(patches, func(p patching) bool {
-				return p.on == e.On || p.on != nil && e.On != nil && facts.RefTo(p.on) == facts.RefTo(e.On)
+				on := cmp.Or(e.On, t.top)
+				return (p.on == e.On || p.on != nil && e.On != nil && facts.RefTo(p.on) == facts.RefTo(e.On)) && facts.Alike(on, p.of, e.For)
 			})
 			if at < 0 {
-				at, patches = len(patches), append(patches, patching{on: e.On})
+				at, patches = len(patches), append(patches, patching{on: e.On, of: e.For})
 			}
 			patches[at].ops = append(patches[at].ops, e.Ops...)
 		}
@@ -392,7 +408,7 @@ func (t *trial) fix(j *judgement, edits ...edit.Edit) Fix {
 		if p.on == nil {
 			p.on = t.top
 		}
-		commands = append(commands, t.command(p.on, p.ops))
+		commands = append(commands, t.command(p.on, p.of, p.ops))
 		if whole {
 			out.Patch = append(out.Patch, Patch{On: facts.RefTo(p.on), Ops: p.ops})
 		}
@@ -409,17 +425,24 @@ func (t *trial) fix(j *judgement, edits ...edit.Edit) Fix {
 
 // command is the line that does the operations to what a person wrote: the topmost owner that has a template, or the
 // pod that nobody made.
-func (t *trial) command(at facts.Object, ops []edit.Op) string {
+func (t *trial) command(at facts.Object, of *corev1.Pod, ops []edit.Op) string {
 	for up := t.d.facts.Controller(at); up != nil; up = t.d.facts.Controller(up) {
 		if facts.TemplatePath(up) != "" {
 			at = up
 		}
 	}
-	line := edit.PatchCommand(at, ops)
+	line := edit.PatchCommand(at, of, ops)
 	if _, ok := at.(*batchv1.CronJob); ok { // its next Job is made from the template, and one that waits stays as it is
 		for _, m := range t.d.facts.PodOwners(at) {
 			if j, ok := m.(*batchv1.Job); ok && facts.JobEnded(j) == "" && slices.Contains(t.d.facts.PodOwners(t.top), m) {
-				line += "\n" + edit.PatchCommand(j, ops)
+				line += "\n" + edit.PatchCommand(j, of, ops)
+			}
+		}
+	}
+	if _, foreign := at.(*unstructured.Unstructured); foreign && !edit.Fixed(at) { // who makes pods keeps those that it has (KubeRay, issue 4051)
+		for _, p := range t.d.facts.PodsMadeBy(at) {
+			if s := facts.StateOf(p); (s == facts.Pending || s == facts.Gated || s == facts.Starting) && t.d.facts.Controller(p) == at && facts.Alike(at, of, p) {
+				line += fmt.Sprintf("\nkubectl delete pod %s -n %s", p.Name, p.Namespace)
 			}
 		}
 	}

@@ -113,6 +113,20 @@ func (f *Finding) On(subject, target facts.Object) {
 	}
 }
 
+// For has the finding's operations change pods like the one that it was found for.
+func (f *Finding) For(p *corev1.Pod) {
+	for i := range f.Edits {
+		if f.Edits[i].For == nil {
+			f.Edits[i].For = p
+		}
+	}
+	if f.Probe != nil && f.Probe.For == nil {
+		probe := *f.Probe
+		probe.For = p
+		f.Probe = &probe
+	}
+}
+
 // Stands is the edit that takes the finding away, for asking whether it binds.
 func (f *Finding) Stands() (edit.Edit, bool) {
 	if f.Probe != nil {

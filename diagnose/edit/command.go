@@ -35,12 +35,23 @@ func ApplyLine(o facts.Object) string {
 	return fmt.Sprintf("echo '%s' | kubectl apply -f -", strings.ReplaceAll(string(b), "'", `'\''`))
 }
 
+// fixed are kinds of other projects whose templates cannot be changed, or are not looked at again, once their pods are made: JobSet 0.11
+// (pkg/webhooks/jobset_webhook.go), Volcano 1.13 (pkg/webhooks/admission/jobs/validate/admit_job.go), and a RayJob's, of which its RayCluster
+// was made. The pods of other kinds are deleted by whoever changes the template.
+var fixed = map[string]bool{"jobsets.jobset.x-k8s.io": true, "jobs.batch.volcano.sh": true, "rayjobs.ray.io": true, "trainjobs.trainer.kubeflow.org": true}
+
+// Fixed says whether a change of the object's template takes making the object anew.
+func Fixed(o facts.Object) bool {
+	k := facts.KindOfObject(o)
+	return k != nil && k.Foreign && fixed[k.Name()]
+}
+
 // PatchCommand is a line for a shell that does the operations to the object's pods. What cannot be changed in place is
-// made anew.
-func PatchCommand(o facts.Object, ops []Op) string {
+// made anew. Of several templates, it changes the one of the pod; nil: the first.
+func PatchCommand(o facts.Object, of *corev1.Pod, ops []Op) string {
 	r, k := facts.RefTo(o), facts.KindOfObject(o)
 	moved := make([]Op, 0, len(ops)+4)
-	anew := false
+	anew := Fixed(o)
 	switch o := o.(type) {
 	case *corev1.Pod:
 		anew = true
@@ -55,7 +66,7 @@ func PatchCommand(o facts.Object, ops []Op) string {
 		moved = append(moved, RecreateJob(o)...)
 	}
 	for _, op := range ops {
-		op.Path = facts.TemplatePath(o) + op.Path
+		op.Path = facts.TemplatePathFor(o, of) + op.Path
 		if slices.ContainsFunc(moved, func(m Op) bool { return m.Op == "remove" && m.Path == op.Path }) { // it is gone by then
 			if op.Op == "remove" {
 				continue

@@ -15,7 +15,7 @@ func TestPatchRemovesAFieldOnce(t *testing.T) {
 		{"remove", `'[{"op":"remove","path":"/spec/nodeName"}]'`},
 		{"replace", `'[{"op":"remove","path":"/spec/nodeName"},{"op":"add","path":"/spec/nodeName"}]'`},
 	} {
-		if got := PatchCommand(pod, []Op{{Op: c.op, Path: "/spec/nodeName"}}); !strings.Contains(got, c.want) {
+		if got := PatchCommand(pod, nil, []Op{{Op: c.op, Path: "/spec/nodeName"}}); !strings.Contains(got, c.want) {
 			t.Errorf("%s: %s, want %s in it", c.op, got, c.want)
 		}
 	}

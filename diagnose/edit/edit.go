@@ -35,6 +35,8 @@ type Edit struct {
 	Cost      int    // how much it asks of people: cheap edits are tried and shown first
 
 	On facts.Object // whose pods the Ops change; nil: the target's
+	// For is a pod of those that the Ops change, where the object makes pods of several templates; nil: those of the first.
+	For *corev1.Pod
 }
 
 // Op is one operation of a JSON patch.
@@ -82,13 +84,13 @@ func made(f *facts.Facts, top facts.Object, e Edit, changes []facts.Change) ([]f
 	if e.On != nil {
 		of = e.On
 	}
-	more, err := Patched(f, of, e.Ops, changes)
+	more, err := Patched(f, of, e.For, e.Ops, changes)
 	return append(changes, more...), err
 }
 
 // Patched applies the operations to what makes the target's pods, and to those of its pods that are made anew. Those
-// that failed go, as their owner makes others.
-func Patched(f *facts.Facts, top facts.Object, ops []Op, before []facts.Change) ([]facts.Change, error) {
+// that failed go, as their owner makes others. Of several templates, it is the one of the pod; nil: the first.
+func Patched(f *facts.Facts, top facts.Object, of *corev1.Pod, ops []Op, before []facts.Change) ([]facts.Change, error) {
 	var out []facts.Change
 	latest := func(o facts.Object) facts.Object {
 		for _, c := range slices.Concat(before, out) {
@@ -99,8 +101,11 @@ func Patched(f *facts.Facts, top facts.Object, ops []Op, before []facts.Change) 
 		return o
 	}
 	for _, m := range f.PodOwners(top) {
-		prefix := facts.TemplatePath(m)
+		prefix := facts.TemplatePathFor(m, of)
 		if prefix == "" {
+			continue
+		}
+		if t := facts.TemplateFor(m, of); m.GetUID() != top.GetUID() && !facts.Alike(top, of, &corev1.Pod{ObjectMeta: t.ObjectMeta, Spec: t.Spec}) {
 			continue
 		}
 		n, err := Patch(latest(m), prefix, ops)
@@ -117,6 +122,9 @@ func Patched(f *facts.Facts, top facts.Object, ops []Op, before []facts.Change) 
 	}
 	pods := f.PodsMadeBy(top)
 	for _, p := range pods {
+		if !facts.Alike(top, of, p) {
+			continue
+		}
 		if facts.StateOf(p) == facts.Failed && facts.Object(p) != top {
 			out = append(out, facts.Change{Was: p})
 			continue
@@ -146,7 +154,7 @@ func Patched(f *facts.Facts, top facts.Object, ops []Op, before []facts.Change) 
 // when it made the pod from the template, and does so again.
 func requestLimits(f *facts.Facts, top facts.Object, was, now *corev1.Pod) {
 	for _, m := range f.PodOwners(top) {
-		t := facts.TemplateOf(m)
+		t := facts.TemplateFor(m, was)
 		if t == nil {
 			continue
 		}

@@ -2,7 +2,6 @@ package facts
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -323,51 +322,10 @@ func TemplateOf(o Object) *corev1.PodTemplateSpec {
 	return nil
 }
 
-// foreignTemplate finds the first pod template in an object of an unknown shape, and the JSON path to it.
+// foreignTemplate is the first pod template in an object of an unknown shape, and the JSON path to it.
 func foreignTemplate(o *unstructured.Unstructured) (path string, t *corev1.PodTemplateSpec) {
-	spec, ok := o.Object["spec"].(map[string]any)
-	if !ok {
-		return "", nil
-	}
-	path, found := findTemplate(spec, "/spec")
-	if found == nil {
-		return "", nil
-	}
-	b, err := json.Marshal(found)
-	if err != nil {
-		return "", nil
-	}
-	t = &corev1.PodTemplateSpec{}
-	if json.Unmarshal(b, t) != nil {
-		return "", nil
-	}
-	return path, t
-}
-
-func findTemplate(at any, path string) (string, map[string]any) {
-	switch at := at.(type) {
-	case map[string]any:
-		if t, ok := at["template"].(map[string]any); ok {
-			if spec, ok := t["spec"].(map[string]any); ok && spec["containers"] != nil {
-				return path + "/template", t
-			}
-		}
-		keys := make([]string, 0, len(at))
-		for k := range at {
-			keys = append(keys, k)
-		}
-		slices.Sort(keys)
-		for _, k := range keys {
-			if p, t := findTemplate(at[k], path+"/"+strings.ReplaceAll(strings.ReplaceAll(k, "~", "~0"), "/", "~1")); t != nil {
-				return p, t
-			}
-		}
-	case []any:
-		for i, v := range at {
-			if p, t := findTemplate(v, fmt.Sprintf("%s/%d", path, i)); t != nil {
-				return p, t
-			}
-		}
+	if all := templatesIn(o); len(all) > 0 {
+		return all[0].path, all[0].PodTemplateSpec
 	}
 	return "", nil
 }

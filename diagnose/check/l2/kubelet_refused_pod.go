@@ -163,7 +163,7 @@ func anew(c *check.Case) edit.Edit {
 	fresh := c.Pod.DeepCopy()
 	fresh.Spec.NodeName, fresh.Status = "", corev1.PodStatus{Phase: corev1.PodPending}
 	fresh.CreationTimestamp = metav1.NewTime(c.Now)
-	return edit.Edit{Side: edit.Workload, Text: "make the pod anew, for the scheduler to place", Set: []facts.Object{fresh}, Command: edit.PatchCommand(c.Pod, nil), Cost: 2}
+	return edit.Edit{Side: edit.Workload, Text: "make the pod anew, for the scheduler to place", Set: []facts.Object{fresh}, Command: edit.PatchCommand(c.Pod, nil, nil), Cost: 2}
 }
 
 // keepOff closes the node that refuses pods, and has the pod made elsewhere: by its owner, or by hand where it has none.

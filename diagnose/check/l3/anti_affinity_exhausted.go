@@ -134,7 +134,7 @@ func relaxOther(other facts.Object, b *check.Exclusion) (edit.Edit, bool) {
 	rules := t.Spec.Affinity.PodAntiAffinity
 	ops := place.Relaxed("podAntiAffinity", rules.RequiredDuringSchedulingIgnoredDuringExecution, rules.PreferredDuringSchedulingIgnoredDuringExecution, b.Term)
 	e := edit.Edit{Side: edit.Cluster, Cost: 5, Text: fmt.Sprintf("make the anti-affinity of %s preferred instead of required", facts.RefTo(other)),
-		Command: edit.PatchCommand(other, ops), Assumes: fmt.Sprintf("the pods of %s are restarted by it, and its owner agrees", facts.RefTo(other))}
+		Command: edit.PatchCommand(other, nil, ops), Assumes: fmt.Sprintf("the pods of %s are restarted by it, and its owner agrees", facts.RefTo(other))}
 	after, err := edit.Patch(other, facts.TemplatePath(other), ops)
 	if err != nil {
 		return edit.Edit{}, false

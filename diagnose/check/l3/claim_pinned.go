@@ -83,7 +83,7 @@ func pinnedByClaim(c *check.Case, index int, claim *resourcev1.ResourceClaim, us
 		},
 		Edits: []edit.Edit{{
 			Side: edit.Workload, Cost: edit.CostSmall, Set: []facts.Object{own}, Ops: ops, Assumes: "the pod need not work on the same devices as pod " + users[0].Name,
-			Text: fmt.Sprintf("give the pod a claim of its own, %s, like %s", own.Name, claim.Name), Command: edit.ApplyLine(own) + "\n" + edit.PatchCommand(c.Owner(), ops),
+			Text: fmt.Sprintf("give the pod a claim of its own, %s, like %s", own.Name, claim.Name), Command: edit.ApplyLine(own) + "\n" + edit.PatchCommand(c.Owner(), c.Pod, ops),
 		}},
 	}
 }

@@ -53,7 +53,7 @@ func controllerReports(c *check.Case) []check.Finding {
 // ungated takes a gate away that the author of the work wrote, where no controller can be seen to open it. A gate that a
 // controller put there is that controller's.
 func ungated(c *check.Case, gate string) []edit.Edit {
-	t := facts.TemplateOf(c.Owner())
+	t := facts.TemplateFor(c.Owner(), c.Pod)
 	if t == nil || signs.HasOpener(c, gate) || !c.Sees("deployments.apps", "") {
 		return nil
 	}

@@ -171,7 +171,7 @@ func givenBy(c *check.Case, m missing) (by, advice string) {
 		return "kube-controller-manager keeps it in every namespace, and the pod's token needs it",
 			"Look at kube-controller-manager: its root-ca-cert-publisher does not run, or has no --root-ca-file. One that is made by hand lacks the certificate."
 	}
-	t := facts.TemplateOf(c.Owner())
+	t := facts.TemplateFor(c.Owner(), c.Pod)
 	if t == nil || !c.Exists {
 		return "", ""
 	}

@@ -182,7 +182,7 @@ func Running(pods []*corev1.Pod) []facts.Object {
 // added.
 func Authored(c *check.Case, k *Container) *corev1.Container {
 	for _, m := range c.Owners {
-		t := facts.TemplateOf(m)
+		t := facts.TemplateFor(m, c.Pod)
 		if t == nil {
 			continue
 		}

@@ -52,7 +52,7 @@ func Injected(c *check.Case, k *Container) (who string, owner check.Owner, shown
 	if m == nil || c.WasEdited(p) || c.WasEdited(m) || p.CreationTimestamp.Time.Before(m.GetCreationTimestamp().Time) {
 		return "", "", facts.Evidence{}
 	}
-	t := facts.TemplateOf(m)
+	t := facts.TemplateFor(m, p)
 	if t == nil || len(t.Spec.Containers) == 0 {
 		return "", "", facts.Evidence{}
 	}

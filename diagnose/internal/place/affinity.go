@@ -247,7 +247,7 @@ func Relaxed(field string, required []corev1.PodAffinityTerm, preferred []corev1
 // AsWritten is the pod as its author wrote it: without what the API server added.
 func AsWritten(c *check.Case) *corev1.Pod {
 	for _, m := range c.Owners {
-		if t := facts.TemplateOf(m); t != nil {
+		if t := facts.TemplateFor(m, c.Pod); t != nil {
 			return &corev1.Pod{ObjectMeta: t.ObjectMeta, Spec: t.Spec}
 		}
 	}

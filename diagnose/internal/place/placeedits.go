@@ -292,7 +292,7 @@ func Splits(c *check.Case, device string, ask, most int64) (edit.Edit, bool) {
 	if !ok || k < 2 {
 		return edit.Edit{}, false
 	}
-	made, err := edit.Patched(c.Facts, c.Top, less.Ops, nil)
+	made, err := edit.Patched(c.Facts, c.Top, c.Pod, less.Ops, nil)
 	if err != nil {
 		return edit.Edit{}, false
 	}

@@ -54,7 +54,7 @@ func PutAnnotation(c *check.Case, key, value string) edit.Op {
 // Written is the pod as the person who asks wrote it: the template of what they wrote, or the pod itself.
 func Written(c *check.Case) *corev1.Pod {
 	for _, m := range c.Owners {
-		if t := facts.TemplateOf(m); t != nil {
+		if t := facts.TemplateFor(m, c.Pod); t != nil {
 			return &corev1.Pod{ObjectMeta: t.ObjectMeta, Spec: t.Spec}
 		}
 	}

@@ -21,7 +21,7 @@ func Rewritten(f *facts.Facts, p *corev1.Pod, name corev1.ResourceName) string {
 	if m == nil || p.UID == "" || f.WasEdited(p) || f.WasEdited(m) || ofEarlier(m, p) {
 		return ""
 	}
-	t := facts.TemplateOf(m)
+	t := facts.TemplateFor(m, p)
 	if t == nil {
 		return ""
 	}
