@@ -10,6 +10,7 @@ func TestFixesChangeTheTemplateOfTheRole(t *testing.T) {
 	for name, want := range map[string][]string{
 		"worker-of-pytorchjob": {"kubectl patch pytorchjobs.kubeflow.org ", `"/spec/pytorchReplicaSpecs/Worker/template/spec/nodeSelector/gpu"`, "\nkubectl delete pod "},
 		"worker-of-raycluster": {"kubectl patch rayclusters.ray.io ", `"/spec/workerGroupSpecs/0/template/spec/nodeSelector/gpu"`, "\nkubectl delete pod "},
+		"worker-of-lws":        {"kubectl patch leaderworkersets.leaderworkerset.x-k8s.io ", `"/spec/leaderWorkerTemplate/workerTemplate/spec/nodeSelector/gpu"`},
 		"task-of-volcano":      {"kubectl get jobs.batch.volcano.sh ", `"/spec/tasks/1/template/spec/nodeSelector/gpu"`, "kubectl replace --force"},
 		"job-of-jobset":        {"kubectl get jobsets.jobset.x-k8s.io ", `"/spec/replicatedJobs/1/template/spec/template/spec/nodeSelector/gpu"`, "kubectl replace --force"},
 	} {

@@ -83,6 +83,9 @@ func roleWord(key string) string {
 	return strings.ToLower(key)
 }
 
+// leaderIndex is the label in which a LeaderWorkerSet counts the pods of a group: its leader is 0.
+const leaderIndex = "leaderworkerset.sigs.k8s.io/worker-index"
+
 // likeness says how much the pod is like the template: by the words for its role in labels and annotations, and by what it is made of.
 func (t *roleTemplate) likeness(p *corev1.Pod) int {
 	n := 0
@@ -92,6 +95,9 @@ func (t *roleTemplate) likeness(p *corev1.Pod) int {
 				n += 8
 			}
 		}
+	}
+	if index, ok := p.Labels[leaderIndex]; ok && slices.Contains(t.words, map[bool]string{true: "leader", false: "worker"}[index == "0"]) {
+		n += 8
 	}
 	same := func(a, b any, weight int) {
 		if reflect.DeepEqual(a, b) {
@@ -116,6 +122,13 @@ func (t *roleTemplate) likeness(p *corev1.Pod) int {
 			}
 		}
 	}
+	for _, o := range t.Spec.Tolerations { // the API server adds some
+		if !slices.ContainsFunc(p.Spec.Tolerations, func(q corev1.Toleration) bool { return q.Key == o.Key && q.Value == o.Value && q.Effect == o.Effect }) {
+			n--
+		}
+	}
+	same(t.Spec.Affinity, p.Spec.Affinity, 1)
+	same(t.Spec.PriorityClassName, p.Spec.PriorityClassName, 1)
 	same(len(t.Spec.NodeSelector), len(p.Spec.NodeSelector), 1)
 	for key, v := range t.Spec.NodeSelector { //archtest:any-order it counts
 		if p.Spec.NodeSelector[key] == v {

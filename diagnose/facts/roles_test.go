@@ -34,6 +34,8 @@ func TestTemplateOfThePodsRole(t *testing.T) {
 		{"RayCluster", pod("a", nil, map[string]string{"ray.io/node-type": "head", "ray.io/group": "headgroup"}), "/spec/headGroupSpec/template"},
 		{"RayCluster", pod("a", nil, map[string]string{"ray.io/node-type": "worker", "ray.io/group": "large"}), "/spec/workerGroupSpecs/1/template"},
 		{"LeaderWorkerSet", pod("b", nil, nil), "/spec/leaderWorkerTemplate/workerTemplate"},
+		{"LeaderWorkerSet", pod("a", nil, map[string]string{"leaderworkerset.sigs.k8s.io/worker-index": "0"}), "/spec/leaderWorkerTemplate/leaderTemplate"},
+		{"LeaderWorkerSet", pod("a", nil, map[string]string{"leaderworkerset.sigs.k8s.io/worker-index": "1"}), "/spec/leaderWorkerTemplate/workerTemplate"},
 		{"Unknown", pod("a", map[string]string{"gpu": "a100"}, nil), "/spec/parts/1/template"},
 		{"Single", pod("z", nil, nil), "/spec/template"},
 		{"PyTorchJob", nil, "/spec/pytorchReplicaSpecs/Master/template"},

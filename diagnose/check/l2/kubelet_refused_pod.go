@@ -83,6 +83,12 @@ func kubeletRefusedPod(c *check.Case) []check.Finding {
 		if c.Pod.Annotations[corev1.MirrorPodAnnotationKey] != "" {
 			f.Owner, f.Advice = check.Platform, fmt.Sprintf("Correct the manifest of the static pod on node %s.", node)
 		}
+	case (out || slices.Contains(asScheduler, reason)) && node != "" && place.Written(c) != c.Pod && place.Written(c).Spec.NodeName == node: // nobody has looked whether there is room
+		f.Layer, f.Owner = check.L3, check.User
+		f.Message = fmt.Sprintf("node %s refused %s (%s): its author names the node in spec.nodeName, so that no scheduler looks for a place", node, life.Refused(c), reason)
+		f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(c.Owner()).In(), Field: "spec.nodeName of its pods", Value: node})
+		f.Advice = "Leave spec.nodeName out; to choose among nodes, use a node selector."
+		f.Edits = []edit.Edit{{Side: edit.Workload, Cost: edit.CostSmall, Text: "let the scheduler choose the node: take spec.nodeName out", Ops: []edit.Op{{Op: "remove", Path: "/spec/nodeName"}}}}
 	case out:
 		f.Message = fmt.Sprintf("node %s refused %s: others had taken its %s. Two schedulers use the node, or a pod went past them", node, life.Refused(c), strings.TrimPrefix(reason, "OutOf"))
 		f.Layer, f.Owner = check.L3, check.Scheduler

@@ -3,12 +3,15 @@ package l3
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/gpustack"
+	"github.com/berth-dev/berth/diagnose/internal/life"
 	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/diagnose/internal/queue"
@@ -66,6 +69,7 @@ func clusterFull(c *check.Case) []check.Finding {
 		}
 	}
 	out.Edits = append(out.Edits, place.DivideAnew(c, gpustack.GPURequest(c.Pod, gpustack.WholeGPU), gpustack.MIGRequest(c.Pod), place.Attracted(c, f))...)
+	out.Edits = append(out.Edits, idleHolders(c, nodes, &out)...)
 	if e, ok := place.Evicts(c, nodes, lacking); ok {
 		out.Edits = append(out.Edits, e)
 	}
@@ -80,6 +84,39 @@ func clusterFull(c *check.Case) []check.Finding {
 		out.Advice = "Give its pods a priority class with which they may evict others, or have other pods of the node ask for less: such a pod has one node alone."
 	}
 	return []check.Finding{out}
+}
+
+// idleHolders tells of pods on the nodes whose program has ended well and which another container keeps there, with what they hold, and has
+// them complete.
+func idleHolders(c *check.Case, nodes []*check.NodeFit, f *check.Finding) (out []edit.Edit) {
+	device, _ := podspec.Device(c.Pod)
+	if device == "" {
+		return nil
+	}
+	for _, n := range nodes {
+		for _, p := range c.PodsOn(n.Name) {
+			held := podspec.TotalRequests(p)[corev1.ResourceName(device)]
+			if held.IsZero() || p.DeletionTimestamp != nil {
+				continue
+			}
+			program, other := life.Lingering(&check.Case{Facts: c.Facts, Now: c.Now, Pod: p, State: facts.StateOf(p)})
+			if other == nil {
+				continue
+			}
+			at := program.Status.State.Terminated.FinishedAt.Time
+			who := fmt.Sprintf("pod %s of namespace %s", p.Name, p.Namespace)
+			if len(out) == 0 {
+				f.Message += fmt.Sprintf("; %s holds %s of them, and its program has ended %s ago", who, &held, wording.Minutes(c.Now.Sub(at)))
+			}
+			f.Evidence = append(f.Evidence, program.Said(p, "terminated, exit code 0, at "+at.UTC().Format(time.RFC3339)))
+			done := p.DeepCopy()
+			done.Status.Phase = corev1.PodSucceeded
+			out = append(out, edit.Edit{Side: edit.Cluster, Cost: edit.CostConsent, Set: []facts.Object{done},
+				Text:    fmt.Sprintf("have container %s of %s end, whose program has ended: it keeps the pod from completing", other.Name, who),
+				Assumes: fmt.Sprintf("the owner of %s agrees", who)})
+		}
+	}
+	return out
 }
 
 // sparedFor is the fair share for which the scheduler evicts nobody for the pod, where it has found whom it could; the zero value where
