@@ -22,12 +22,15 @@ const (
 	KeyWholeNodes        = KeyPrefix + "whole-nodes"        // true or false
 	KeyBalanced          = KeyPrefix + "balanced"           // true or false
 
-	KeyGPUModel = KeyPrefix + "gpu-model" // alternatives, best first, with commas between
+	KeyGPUModel = KeyPrefix + "gpu-model" // alternatives, best first, with commas between; or SameGPUModel
 	// KeyGPUAlignment is what the pod's GPUs must have in common on their node: nvlink, numa, or both with a comma between.
 	// numa=preferred is a wish.
 	KeyGPUAlignment = KeyPrefix + "gpu-alignment"
 	KeyGPUFraction  = KeyPrefix + "gpu-fraction"
 	KeyGPUMemory    = KeyPrefix + "gpu-memory"
+
+	// SameGPUModel is the value of KeyGPUModel of a gang whose GPUs are of one model, whichever it is.
+	SameGPUModel = "same"
 
 	LabelExperiment    = KeyPrefix + "experiment"       // which experiment a pod is of; a label: `berth cost --by experiment`
 	KeyUser            = KeyPrefix + "user"             // whose work it is; an annotation: kube/policy/manifests/user.yaml

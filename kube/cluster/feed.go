@@ -28,6 +28,7 @@ type Feed struct {
 
 	mu         sync.Mutex
 	nodes      *nodes
+	models     *models
 	members    *members
 	owners     *owners
 	gangs      *gangs
@@ -99,7 +100,7 @@ type Listener interface {
 
 // New returns the feed of an empty cluster.
 func New(o Options) *Feed {
-	f := &Feed{opts: o.Convert, listen: o.Listener, out: &output{sink: o.Sink}, nodes: newNodes(), members: newMembers(), owners: newOwners(o.Now), admissions: newAdmissions()}
+	f := &Feed{opts: o.Convert, listen: o.Listener, out: &output{sink: o.Sink}, nodes: newNodes(), models: newModels(o.Convert.GPUResource()), members: newMembers(), owners: newOwners(o.Now), admissions: newAdmissions()}
 	f.timers.now = o.Now
 	f.attachFor = cmp.Or(o.AttachFor, AttachFor)
 	f.foreign = newForeign()

@@ -24,6 +24,7 @@ type member struct {
 	made     *dialect.Terms // which gang who made it says it is in; nil: nobody who is read did
 	revoked  string         // the terms, as text, that it had and does not have any more
 	ours     bool
+	oneModel bool // it asks for GPUs of one model, whichever it is
 	adopted  bool // where it is ours: another scheduler's, taken for ours in a Model
 	takes    engine.Resources
 	given    bool        // to the engine

@@ -69,8 +69,12 @@ func (f *Feed) putNode(v engine.Node) bool {
 		}
 	}
 	f.extended.nodeChanged(f.nodes.given[v.Name], &v)
+	others := f.models.changed(f.nodes.given[v.Name], &v)
 	f.nodes.given[v.Name] = &v
 	f.out.put(engine.Change{Node: &v})
+	if others {
+		f.nameModels()
+	}
 	return true
 }
 
@@ -88,6 +92,9 @@ func (f *Feed) RemoveNode(n *corev1.Node) {
 	f.surveyLater()
 	f.listen.Forget(n.UID)
 	f.extended.nodeChanged(f.nodes.given[n.Name], nil)
+	if f.models.changed(f.nodes.given[n.Name], nil) {
+		defer f.nameModels()
+	}
 	delete(f.nodes.given, n.Name)
 	f.storage.all = true
 	f.storage.nodeLeft()

@@ -83,13 +83,19 @@ func (f *Feed) takePod(p *corev1.Pod) {
 // read is the pod as the engine is to see it; decided is what was decided about it, nil for nothing.
 func (f *Feed) read(p *corev1.Pod, decided *terms) engine.Pod {
 	var v engine.Pod
-	if g := f.gangs.independent(p, decided); g != nil {
+	g := f.gangs.independent(p, decided)
+	if g != nil {
 		v = convert.PodOf(g, p, f.opts)
 		if v.Invalid == "" && v.Node == "" && !v.Foreign {
 			v.Invalid = f.gangs.disagrees[convert.PodGroupOf(p)]
 		}
 	} else {
 		v = convert.Pod(p, f.opts)
+	}
+	if anyModel(&v) {
+		v.GPU.Models = f.models.alternatives()
+	}
+	if g == nil {
 		f.gangs.rooted(&v, p, decided)
 	}
 	if f.whatIf != nil && v.Foreign {
@@ -111,6 +117,7 @@ func (f *Feed) read(p *corev1.Pod, decided *terms) engine.Pod {
 // controllers say, or as was decided.
 func (f *Feed) enter(known *member, raw, p *corev1.Pod, decided *terms, v *engine.Pod) {
 	m := &member{key: v.Key, workload: v.Key, raw: raw, pod: p, terms: decided, ours: !v.Foreign, adopted: !f.opts.Ours(p.Spec.SchedulerName), takes: v.Spec.Requests, made: f.madeTerms(raw)}
+	m.oneModel = convert.AnyModel(p)
 	m.foreign = minimum(f.foreignTerms(raw), m.made)
 	f.made.missed = f.made.missed || m.made != nil && m.made.Missing != "" && m.ours
 	if known != nil {

@@ -28,6 +28,12 @@ func gpuOf(o *metav1.ObjectMeta) engine.GPU {
 	return out
 }
 
+// AnyModel says whether the pod asks for GPUs of one model, whichever it is. Such pods have that word as the only model, for whoever knows which
+// models there are.
+func AnyModel(p *corev1.Pod) bool {
+	return strings.TrimSpace(asked(&p.ObjectMeta, v1alpha1.KeyGPUModel)) == v1alpha1.SameGPUModel
+}
+
 // ForeignGPU is what a pod of another scheduler asks of its GPUs, as that scheduler heeds it: HAMi's heeds its own keys.
 func ForeignGPU(p *corev1.Pod) engine.GPU {
 	if p.Spec.SchedulerName == hami.SchedulerName {

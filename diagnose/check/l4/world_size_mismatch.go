@@ -126,6 +126,9 @@ func simulatedWorld(c *check.Case) (check.Finding, bool) {
 
 // alone says whether the pod works by itself: one of a Deployment, the only one of its owner, or a bare pod.
 func alone(c *check.Case) bool {
+	if c.GangOf(c.Pod) != "" {
+		return false
+	}
 	switch o := c.Owner().(type) {
 	case *appsv1.ReplicaSet:
 		return true

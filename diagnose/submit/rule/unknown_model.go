@@ -99,7 +99,7 @@ func nearest(value string, products []string) (string, bool) {
 // unknownAlternatives are models of Berth's own key that no node has.
 func (c *Case) unknownAlternatives(pod *corev1.Pod) (out []Finding) {
 	value, _ := c.Inherited(pod, v1alpha1.KeyGPUModel)
-	if value == "" {
+	if value == "" || value == v1alpha1.SameGPUModel {
 		return nil
 	}
 	have := make(map[string]bool)

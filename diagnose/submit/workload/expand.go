@@ -26,6 +26,7 @@ var expanders = map[schema.GroupKind]func(*maker, *Workload, *unstructured.Unstr
 	{Group: "nvidia.com", Kind: "DynamoGraphDeployment"}:               (*maker).dynamoGraph,
 	{Group: "sparkoperator.k8s.io", Kind: "SparkConnect"}:              (*maker).sparkApplication,
 	{Group: "serving.kserve.io", Kind: "InferenceService"}:             (*maker).inferenceService,
+	{Group: "serving.kserve.io", Kind: "LLMInferenceService"}:          (*maker).llmInferenceService,
 	{Group: "leaderworkerset.x-k8s.io", Kind: "LeaderWorkerSet"}:       (*maker).leaderWorkerSet,
 	{Group: "ray.io", Kind: "RayCluster"}:                              (*maker).rayCluster,
 	{Group: "ray.io", Kind: "RayJob"}:                                  (*maker).rayJob,
@@ -502,8 +503,11 @@ func (m *maker) dynamoGraph(w *Workload, u *unstructured.Unstructured) error {
 		}
 		main.Resources = c.resources(main.Resources)
 		c.Template.Spec.Containers = append([]corev1.Container{main}, c.Template.Spec.Containers...)
+		had := len(w.Parts)
 		m.dynamoPods(w, u, &c, "/spec/services/"+escape(name))
-		w.Parts[len(w.Parts)-1].Made = true
+		for i := range w.Parts[had:] {
+			w.Parts[had+i].Made = true
+		}
 	}
 	return nil
 }
@@ -545,8 +549,106 @@ func (m *maker) dynamoPods(w *Workload, u *unstructured.Unstructured, c *dynamoP
 		t.Labels = make(map[string]string)
 	}
 	t.Labels["nvidia.com/dynamo-graph-deployment-name"], t.Labels["nvidia.com/dynamo-component"] = u.GetName(), c.Name
-	n := times(int(max(0, ptr.Deref(c.Replicas, 1))), int(max(1, c.Multinode.Nodes)))
-	w.add(m.replicaSet(c.Name, u, u.GetName()+"-"+strings.ToLower(c.Name), path, t, n))
+	called, replicas := u.GetName()+"-"+strings.ToLower(c.Name), ptr.Deref(c.Replicas, 1)
+	if c.Multinode.Nodes > 1 {
+		m.servers(w, u, c.Name, called, path, &leaderWorkerTemplate{Size: &c.Multinode.Nodes, Worker: *t}, replicas)
+		return
+	}
+	w.add(m.replicaSet(c.Name, u, called, path, t, int(max(0, replicas))))
+}
+
+// servers makes replicas of a server of several pods as the LeaderWorkerSet that the operator makes of them.
+func (m *maker) servers(w *Workload, u *unstructured.Unstructured, name, called, path string, t *leaderWorkerTemplate, replicas int32) {
+	set := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet",
+		"spec": map[string]any{"replicas": int64(max(0, replicas)), "leaderWorkerTemplate": map[string]any{"size": int64(atLeast(t.Size, 1))}},
+	}}
+	m.below(set, u, called)
+	set.SetLabels(u.GetLabels())
+	set.SetAnnotations(u.GetAnnotations())
+	w.Also = append(w.Also, set)
+	inner := &Workload{}
+	m.leaderWorkerGroups(inner, set, t, int(max(0, replicas)))
+	for _, p := range inner.Parts {
+		p.Name, p.Above, p.Template, p.Made = name+"/"+p.Name, set, path, true
+		w.add(p)
+	}
+}
+
+// llmService is what matters here of the pods of an LLMInferenceService, or of those that prefill for it.
+type llmService struct {
+	Replicas    *int32            `json:"replicas"`
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations"`
+	Template    *corev1.PodSpec   `json:"template"`
+	Worker      *corev1.PodSpec   `json:"worker"`
+	Parallelism struct {
+		Data      *int32 `json:"data"`
+		DataLocal *int32 `json:"dataLocal"`
+		Pipeline  *int32 `json:"pipeline"`
+	} `json:"parallelism"`
+	Prefill *llmService `json:"prefill"`
+}
+
+// size is how many pods one server has (kserve/kserve, commit aaac4e29, pkg/apis/serving/v1alpha2, GetSize).
+func (s *llmService) size() int32 {
+	p := &s.Parallelism
+	switch {
+	case ptr.Deref(p.Data, 0) > 0 || ptr.Deref(p.DataLocal, 0) > 0:
+		return max(1, max(1, ptr.Deref(p.Data, 1))/max(1, ptr.Deref(p.DataLocal, 1)))
+	case ptr.Deref(p.Pipeline, 0) > 0:
+		return *p.Pipeline
+	}
+	return 1
+}
+
+// llmInferenceService makes the pods of an LLMInferenceService of KServe: a Deployment, or with workers a LeaderWorkerSet, of servers, and another
+// of those that prefill (pkg/controller/v1alpha2/llmisvc/workload_multi_node.go). The pods of its router are not planned: what they are is in
+// configurations of the cluster's.
+func (m *maker) llmInferenceService(w *Workload, u *unstructured.Unstructured) error {
+	var spec llmService
+	if err := decode(u.Object["spec"], &spec); err != nil {
+		return fmt.Errorf("spec: %w", err)
+	}
+	for _, part := range []struct {
+		name, path string
+		of         *llmService
+	}{{"serve", "/spec", &spec}, {"prefill", "/spec/prefill", spec.Prefill}} {
+		if part.of != nil {
+			m.llmPods(w, u, part.name, part.path, part.of)
+		}
+	}
+	return nil
+}
+
+func (m *maker) llmPods(w *Workload, u *unstructured.Unstructured, name, path string, s *llmService) {
+	template := func(spec *corev1.PodSpec) *corev1.PodTemplateSpec {
+		t := &corev1.PodTemplateSpec{Spec: *spec.DeepCopy()}
+		for i := range t.Spec.Containers {
+			c := &t.Spec.Containers[i]
+			c.Name, c.Image = cmp.Or(c.Name, "main"), cmp.Or(c.Image, "runtime")
+		}
+		t.Labels, t.Annotations = maps.Clone(s.Labels), maps.Clone(s.Annotations)
+		if t.Labels == nil {
+			t.Labels = make(map[string]string)
+		}
+		t.Labels["app.kubernetes.io/name"], t.Labels["app.kubernetes.io/component"] = u.GetName(), "llminferenceservice-"+name
+		return t
+	}
+	called := u.GetName() + "-" + name
+	switch {
+	case s.Worker != nil && len(s.Worker.Containers) > 0:
+		size := s.size()
+		t := &leaderWorkerTemplate{Size: &size, Worker: *template(s.Worker)}
+		if s.Template != nil && len(s.Template.Containers) > 0 {
+			t.Leader = template(s.Template)
+		}
+		m.servers(w, u, name, called, path+"/worker", t, ptr.Deref(s.Replicas, 1))
+	case s.Template != nil && len(s.Template.Containers) > 0:
+		p := m.replicaSet(name, u, called, path+"/template", template(s.Template), atLeast(s.Replicas, 0))
+		p.Bare = true
+		w.add(p)
+	}
 }
 
 // serverIn is the model server of a component: what is called model, or after a framework.

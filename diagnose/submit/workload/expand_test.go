@@ -175,7 +175,11 @@ spec:
   - {name: Frontend, type: frontend}
   - {name: decode, replicas: 2, multinode: {nodeCount: 4}, podTemplate: {spec: {containers: [{name: main, image: i, resources: {limits: {nvidia.com/gpu: 8}}}]}}}
 `, `Frontend 1 at /spec/components/0/podTemplate
-decode 8 at /spec/components/1/podTemplate nvidia.com/gpu=8
+decode/leader-0 1 at /spec/components/1/podTemplate nvidia.com/gpu=8
+decode/worker-0 3 at /spec/components/1/podTemplate nvidia.com/gpu=8
+decode/leader-1 1 at /spec/components/1/podTemplate nvidia.com/gpu=8
+decode/worker-1 3 at /spec/components/1/podTemplate nvidia.com/gpu=8
+LeaderWorkerSet llm-decode:
 `},
 		"Dynamo: services of the first version": {`
 apiVersion: nvidia.com/v1alpha1

@@ -71,7 +71,6 @@ func (m *maker) leaderWorkerSet(w *Workload, u *unstructured.Unstructured) error
 	if err := decode(u.Object["spec"], &spec); err != nil {
 		return fmt.Errorf("spec: %w", err)
 	}
-	const at = "/spec/leaderWorkerTemplate/"
 	t := &spec.Group
 	if len(t.Worker.Spec.Containers) == 0 || t.Leader != nil && len(t.Leader.Spec.Containers) == 0 {
 		return nil
@@ -81,7 +80,14 @@ func (m *maker) leaderWorkerSet(w *Workload, u *unstructured.Unstructured) error
 		return err
 	}
 	w.ofEach = t.Claims
-	groups, size := atLeast(spec.Replicas, 0), atLeast(t.Size, 1)
+	m.leaderWorkerGroups(w, u, t, atLeast(spec.Replicas, 0))
+	return nil
+}
+
+// leaderWorkerGroups makes so many groups of the set. Of none their parts are made, without pods.
+func (m *maker) leaderWorkerGroups(w *Workload, u *unstructured.Unstructured, t *leaderWorkerTemplate, groups int) {
+	const at = "/spec/leaderWorkerTemplate/"
+	apart, size := u.GetAnnotations()[lwsSubgroupExclusive], atLeast(t.Size, 1)
 	for g := range max(1, groups) {
 		if m.left == 0 {
 			w.add(Part{Name: "worker", Maker: u, Template: at + "workerTemplate", Wanted: times(groups-g, size)})
@@ -115,7 +121,6 @@ func (m *maker) leaderWorkerSet(w *Workload, u *unstructured.Unstructured) error
 			}
 		}
 	}
-	return nil
 }
 
 // leaderWorkers makes n pods of a group, the first of which has that number in it. They are alike but for their labels.

@@ -71,6 +71,14 @@ func TestOf(t *testing.T) {
 			"r-headgroupspec at /spec/rayClusterConfig/headGroupSpec/template: r-headgroupspec-0"},
 		{"train job that changes its runtime's templates", `{apiVersion: trainer.kubeflow.org/v1alpha1, kind: TrainJob, metadata: {name: t}, spec: {runtimeRef: {name: r}, runtimePatches: [{trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: node, template: {spec: {template: {spec: {containers: [{name: node}]}}}}}]}}}}]}}`, "none"},
 		{"unknown kind", `{apiVersion: example.com/v1, kind: Training, metadata: {name: x}, spec: {anything: [{inside: {replicas: 2, podTemplate: ` + pod + `}}]}}`, "x at /spec/anything/0/inside/podTemplate: x-0 x-1"},
+		{"servers of several nodes", `{apiVersion: nvidia.com/v1beta1, kind: DynamoGraphDeployment, metadata: {name: d}, spec: {components: [{name: Frontend, podTemplate: ` + pod + `}, {name: decode, replicas: 2, multinode: {nodeCount: 2}, podTemplate: ` + pod + `}]}}`,
+			"d-frontend at /spec/components/0/podTemplate: d-frontend-0\n" +
+				"d-decode-leader-0 at /spec/components/1/podTemplate: d-decode-leader-0-0\nd-decode-worker-0 at /spec/components/1/podTemplate: d-decode-worker-0-0\n" +
+				"d-decode-leader-1 at /spec/components/1/podTemplate: d-decode-leader-1-0\nd-decode-worker-1 at /spec/components/1/podTemplate: d-decode-worker-1-0"},
+		{"llm inference service", `{apiVersion: serving.kserve.io/v1alpha2, kind: LLMInferenceService, metadata: {name: l}, spec: {replicas: 2, template: {containers: [{name: main, image: x}]}, prefill: {template: {containers: [{name: main, image: x}]}}}}`,
+			"l-serve at /spec/template: l-serve-0 l-serve-1\nl-prefill at /spec/prefill/template: l-prefill-0"},
+		{"llm inference service of several nodes", `{apiVersion: serving.kserve.io/v1alpha1, kind: LLMInferenceService, metadata: {name: l}, spec: {parallelism: {data: 16, dataLocal: 8}, template: {containers: [{name: main, image: x}]}, worker: {containers: [{name: main, image: x}]}}}`,
+			"l-serve-leader-0 at /spec/worker: l-serve-leader-0-0\nl-serve-worker-0 at /spec/worker: l-serve-worker-0-0"},
 		{"app wrapper", `{apiVersion: workload.codeflare.dev/v1beta2, kind: AppWrapper, metadata: {name: aw}, spec: {components: [
 			{template: {apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {parallelism: 2, completions: 2, template: {spec: {restartPolicy: Never, containers: [{name: a, image: x}]}}}}},
 			{template: {apiVersion: v1, kind: Service, metadata: {name: s}, spec: {}}}, {template: {apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: a, image: x}]}}},

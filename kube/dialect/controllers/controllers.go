@@ -64,6 +64,8 @@ type Set struct {
 	Parts []Part
 	// Least is how many pods start together, whatever their roles; 0: as the parts say.
 	Least int
+	// OneModel says that they are one server, whose GPUs are of one model.
+	OneModel bool
 	// Field is where the object says it.
 	Field string
 	// Meta has the object's labels and annotations.
@@ -227,6 +229,9 @@ func (s *Set) join(c *controller, at *from, out *dialect.Terms) {
 		}
 	}
 	out.Keys[v1alpha1.KeyGang] = name
+	if s.OneModel {
+		out.Keys[v1alpha1.KeyGPUModel] = v1alpha1.SameGPUModel
+	}
 	switch {
 	case s.Least > 0 && mine.Stage == "":
 		out.Keys[v1alpha1.KeyMin] = strconv.Itoa(min(s.Least, total))

@@ -30,7 +30,9 @@ var leaderWorkerSet = controller{
 		}
 		unread := take(o.Object["spec"], "spec", &spec)
 		workers := max(0, count(spec.Template.Size, 1)-1)
-		out := Set{Field: "spec.leaderWorkerTemplate.size", Parts: []Part{{Role: "leader", Pods: 1, Least: 1}, {Role: "worker", Pods: workers, Least: workers}}}
+		// Subgroups that are apart are searched for within a budget, which a choice of models uses up.
+		oneModel := dialect.Value(o.Object, "spec", "leaderWorkerTemplate", "subGroupPolicy") == nil
+		out := Set{OneModel: oneModel, Field: "spec.leaderWorkerTemplate.size", Parts: []Part{{Role: "leader", Pods: 1, Least: 1}, {Role: "worker", Pods: workers, Least: workers}}}
 		if spec.StartupPolicy == "LeaderReady" || o.GetAnnotations()[exclusiveGroup] != "" {
 			out.Parts[1].Stage = "worker"
 		}
