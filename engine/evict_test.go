@@ -421,3 +421,28 @@ func TestLendOfAModelIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// A workload that fails to have others evicted says nothing of one for which a place is held: what is held counts in its queue already.
+func TestHeldPlaceIsNotAsked(t *testing.T) {
+	node := engine.Node{Name: "n", Version: 1, Allocatable: slices.Concat(gpus(8).Requests, engine.Resources{{Resource: engine.Pods, Value: 100}})}
+	pod := func(key, queue string, created time.Time) engine.Pod {
+		return engine.Pod{Key: key, UID: "u", Version: 1, Queue: queue, Created: created, Evictable: true, Spec: gpus(8)}
+	}
+	runs := pod("borrower", "lent", noon.Add(-2*time.Hour))
+	runs.Node, runs.Started = "n", noon.Add(-time.Hour)
+	snap := engine.Snapshot{
+		Version: engine.SnapshotVersion, Nodes: []engine.Node{node},
+		Queues: []engine.Queue{{Name: "owed", Version: 1, Quota: gpus(8).Requests}, {Name: "lent", Version: 1}},
+		Pods:   []engine.Pod{runs, pod("held", "owed", noon.Add(-time.Minute))},
+		Holds:  []engine.Hold{{Gang: "held", Version: 1, Node: "n", Requests: gpus(8).Requests, Until: noon.Add(10 * time.Minute)}},
+	}
+	for _, before := range []string{"", "older"} {
+		if before != "" {
+			snap.Pods = append(snap.Pods, pod(before, "owed", noon.Add(-time.Hour)))
+		}
+		plan := engine.Schedule(snap, noon, engine.Config{})
+		if len(plan.Evictions) != 1 || plan.Evictions[0].For != "held" {
+			t.Errorf("behind %q:\n%s", before, engine.Describe(plan))
+		}
+	}
+}

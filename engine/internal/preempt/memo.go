@@ -19,8 +19,9 @@ import (
 //
 // Whether a claim fails follows from what is free, who runs where, and what queues hold. All of that is in the model,
 // so both memos hold for one state of it (Model.Standing): until something starts, is evicted, or has another place
-// held. Rights that are the gang's alone, by its promise, are not in the memos, and a gang that has one reads neither. A rollback brings the earlier state back, with its number, and the memos of that state have been dropped by
-// then: that costs a second attempt and is never wrong.
+// held. Rights that are the gang's alone, by its promise or by a place that is held for it, are not in the memos, and a
+// gang that has one reads neither (special). A rollback brings the earlier state back, with its number, and the memos of
+// that state have been dropped by then: that costs a second attempt and is never wrong.
 
 // failures is the claims that have failed in one state of the model.
 type failures struct {
@@ -103,13 +104,19 @@ func (c *claim) kind() (claimKind, bool) {
 	return claimKind{class: p.Class, need: p.Need, level: p.Level, queue: c.q, priority: c.t.Priority, soft: c.g.Evictable}, ok
 }
 
+// special says whether the gang has rights that others who ask the same have not: it was promised a start, and what runs into that may be
+// evicted for it alone; or a place is held for it, which counts in its queue already and which it has beside what others leave.
+func (y *Cycle) special(g *cluster.Gang) bool {
+	//mutate: memo-held -> y.Promised(g)
+	return y.Promised(g) || y.m.HasHeld(g)
+}
+
 // isHelpless says whether a claim of the kind has failed, of a gang that stays no longer than this one. A gang that
 // ends before a promised start may get what is kept from one that does not, so a longer stay can only be in the way
-// of more; a shorter one has to be tried. So has a gang that was promised a start: what runs into it may be evicted
-// for that gang alone.
+// of more; a shorter one has to be tried. So has a gang that is special.
 func (y *Cycle) isHelpless(k claimKind, g *cluster.Gang) bool {
 	//mutate: memo-promised
-	if y.Promised(g) {
+	if y.special(g) {
 		return false
 	}
 	least, ok := y.failuresNow().helpless[k]
@@ -122,7 +129,7 @@ func (y *Cycle) isHelpless(k claimKind, g *cluster.Gang) bool {
 
 // noteHelpless notes that no eviction helps claims of the kind, of gangs that stay as long as this one or longer.
 func (y *Cycle) noteHelpless(k claimKind, g *cluster.Gang) {
-	if k.class == nil {
+	if k.class == nil || y.m.HasHeld(g) {
 		return
 	}
 	f := y.failuresNow()
@@ -147,7 +154,7 @@ type victimPool struct {
 // few comparisons, and is asked first.
 func (y *Cycle) isAlone(g *cluster.Gang, t cluster.Turn) bool {
 	f := y.failuresNow()
-	if len(f.alone) == 0 || y.Promised(g) {
+	if len(f.alone) == 0 || y.special(g) {
 		return false
 	}
 	plain, ok := y.Question(g, t)
@@ -178,11 +185,10 @@ func (y *Cycle) asksFor(g *cluster.Gang, members int) (sum quantity.Vector) {
 	return sum
 }
 
-// noteAlone notes that the claim found nobody to evict. A gang that was promised a start may evict others by that
-// right, so its failure says nothing about gangs without a promise, and theirs nothing about it.
+// noteAlone notes that the claim found nobody to evict. Of a gang that is special that says nothing about others.
 func (y *Cycle) noteAlone(c *claim) {
 	plain, ok := y.Question(c.g, c.t)
-	if !ok || y.Promised(c.g) {
+	if !ok || y.special(c.g) {
 		return
 	}
 	f := y.failuresNow()
