@@ -268,6 +268,8 @@ func (w *soakWorld) step() engine.Plan {
 		w.checkSurge(e, w.pods[e.Pod])
 	}
 	w.checkGangs(plan)
+	w.checkTree(plan)
+	w.checkTaints(plan)
 	for _, s := range plan.Starts {
 		w.diary("starts %s (%s): %v", s.Gang, s.Kind, s.Placements)
 	}
@@ -895,7 +897,7 @@ func (w *soakWorld) checkGangs(plan engine.Plan) {
 	}
 	for job, n := range hit {
 		left := w.staying(job)
-		if w.refusals(job) == 0 && left > 0 && left < job.gang.Min && left+n >= job.gang.Min {
+		if len(job.gang.Groups) == 0 && w.refusals(job) == 0 && left > 0 && left < job.gang.Min && left+n >= job.gang.Min {
 			w.fail("torn", "%s lost %d members to evictions, %d stay, its minimum is %d", job.key, n, left, job.gang.Min)
 		}
 	}

@@ -301,7 +301,7 @@ func (w *soakWorld) arrive() {
 		queue = ""
 	}
 	priority, evictable := int32(w.upTo(2)), !w.odds(6)
-	size := 1
+	size, in := 1, func(int) string { return "" }
 	if w.odds(2) {
 		size = 1 + w.upTo(4)
 		g := &engine.Gang{Key: job.key, Version: w.next(), Queue: queue, User: user, Priority: priority, Created: w.now, Terms: terms, Core: w.odds(4)}
@@ -309,6 +309,7 @@ func (w *soakWorld) arrive() {
 		g.Min, g.Size = soakPick(w, size, size, 1+w.upTo(size-1)), soakPick(w, 0, size)
 		g.Layout.Required = soakPick(w, "", "", "", "rack", "block")
 		g.Layout.WholeNodes = w.odds(12)
+		in = w.grow(g, size)
 		job.gang = g
 		w.tell(engine.Change{Gang: g})
 	}
@@ -324,7 +325,7 @@ func (w *soakWorld) arrive() {
 			p.Owner = job.key
 		}
 		if job.gang != nil {
-			p.Key, p.Gang, p.Rank = fmt.Sprintf("%s-%d", job.key, i), job.key, i
+			p.Key, p.Gang, p.Subgroup, p.Rank = fmt.Sprintf("%s-%d", job.key, i), job.key, in(i), i
 		} else {
 			p.Queue, p.User, p.Priority, p.Terms = queue, user, priority, terms
 			p.Surges = job.returns && w.born%2 == 0
@@ -414,6 +415,7 @@ func (w *soakWorld) live() {
 		w.giveUp()
 	}
 	w.trouble()
+	w.edit()
 }
 
 // waiting counts the pods that wait.
@@ -536,6 +538,9 @@ func (w *soakWorld) finish() {
 // runs says whether the job has its minimum.
 func (w *soakWorld) runs(job *soakJob) bool {
 	least, bound := len(job.pods), 0
+	if job.gang != nil && len(job.gang.Groups) > 0 {
+		return enough(job.gang, w.bound(job))
+	}
 	if job.gang != nil {
 		least = job.gang.Min
 	}
