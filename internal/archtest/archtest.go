@@ -119,7 +119,7 @@ var Rules = map[string]Rule{
 	}, Objects: true},
 	"diagnose/internal/history": {Ring: Pure, Imports: []string{"diagnose/edit", "diagnose/facts", "diagnose/internal/wording"}, Objects: true},
 	"diagnose/internal/life": {Ring: Pure, Imports: []string{
-		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/place", "diagnose/internal/wording", "engine/why", "kube/report",
+		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/place", "diagnose/internal/podspec", "diagnose/internal/wording", "engine/why", "kube/report",
 	}, Objects: true},
 	"diagnose/internal/place": {Ring: Pure, Imports: []string{
 		"api/v1alpha1", "diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/podspec",

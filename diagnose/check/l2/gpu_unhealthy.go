@@ -1,6 +1,7 @@
 package l2
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -85,7 +86,29 @@ func unhealthyInUse(c *check.Case) *check.Finding {
 			}
 		}
 	}
-	return nil
+	return lostInUse(c)
+}
+
+// lostInUse is about a pod that runs and has more devices than its node has healthy ones: some of its own are not. A node that offers none
+// at all says nothing of them: its device plugin may only be away.
+func lostInUse(c *check.Case) *check.Finding {
+	device, has, well, all := life.MoreThanHealthy(c)
+	if device == "" {
+		return nil
+	}
+	n := c.NodeNamed(c.Pod.Spec.NodeName)
+	sick := gpustack.Sickness(n)
+	f := &check.Finding{
+		Stage:    check.Start,
+		Message:  fmt.Sprintf("pod %s has %d %s on node %s, of whose %d only %d are healthy", c.Pod.Name, has, device, n.Name, all, well),
+		Evidence: []facts.Evidence{{Object: facts.RefTo(n).In(), Field: fmt.Sprintf("status.allocatable[%q]", device), Value: fmt.Sprintf("%d of %d", well, all)}},
+		Advice:   fmt.Sprintf("Cordon node %s, delete the pod so that it is made anew elsewhere, and have the device reset or replaced.", n.Name),
+	}
+	if sick != nil {
+		f.Message += ": " + wording.Shortened(cmp.Or(sick.Message, sick.Reason), 140)
+		f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(n).In(), Field: fmt.Sprintf("status.conditions[%s]", sick.Type), Value: fmt.Sprintf("%s %s", sick.Status, sick.Reason)})
+	}
+	return f
 }
 
 // unheeded says whether nothing but DCGM's word speaks against the node, and the pod's scheduler does not listen to that: the node is

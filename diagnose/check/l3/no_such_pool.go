@@ -8,6 +8,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/gpustack"
 	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/diagnose/internal/supply"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
@@ -54,6 +55,12 @@ func noSuchPool(c *check.Case) []check.Finding {
 			f.Owner, f.Evidence, f.Edits = check.Platform, append([]facts.Evidence{place.ClassEvidence(class, n)}, f.Evidence...), nil
 			f.Message += fmt.Sprintf("; RuntimeClass %s, which the pod names, asks for it", class.Name)
 			f.Advice = fmt.Sprintf("Give the nodes that have the runtime of RuntimeClass %s the label, have such nodes added, or name another RuntimeClass.", class.Name)
+		}
+		if g, p := gpustack.Undiscovered(c.Facts, n.Key); g != nil && len(have) == 0 {
+			f.Layer, f.Owner = check.L2, check.Platform
+			f.Message += fmt.Sprintf("; GPU Feature Discovery writes it, and its pod %s on node %s is %s", p.Name, g.Name, gpustack.Trouble(p))
+			f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(p).In(), Field: "status", Value: gpustack.Trouble(p)})
+			f.Advice = fmt.Sprintf("Have GPU Feature Discovery repaired: see the log of pod %s of namespace %s.", p.Name, p.Namespace)
 		}
 		if by, ok := place.AddedOnTheWayIn(c, n); ok {
 			f.Owner, f.Message = check.Platform, fmt.Sprintf("%s; what was written does not ask for it: %s", f.Message, by.Who)

@@ -27,6 +27,13 @@ var jobGaveUpCheck = check.Check{
 }
 
 func jobGaveUp(c *check.Case) []check.Finding {
+	if most := c.Pod.Spec.ActiveDeadlineSeconds; c.State == facts.Failed && c.Pod.Status.Reason == "DeadlineExceeded" && most != nil {
+		return []check.Finding{{
+			Owner: check.User, Message: fmt.Sprintf("pod %s was ended after the %s that its own deadline gives it on a node", c.Pod.Name, wording.Number(*most, "second")),
+			Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: "spec.activeDeadlineSeconds", Value: fmt.Sprint(*most)}, life.Failure(c)},
+			Advice:   "Give the pod a longer activeDeadlineSeconds, or none; a Job's own, beside its template, is for all its pods together.",
+		}}
+	}
 	for _, m := range c.Owners {
 		if u, ok := m.(*unstructured.Unstructured); ok {
 			if f, ok := foreignGaveUp(c, u); ok {

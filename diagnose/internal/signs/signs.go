@@ -508,6 +508,10 @@ func containers(c *check.Case) []Sign {
 			say(check.ML, state.Running.StartedAt.Time, timeLeft(c, &k), "running, ready: false", "runs%s and its probes do not succeed", aged(c, state.Running.StartedAt.Time))
 		}
 	}
+	if device, has, well, all := life.MoreThanHealthy(c); device != "" {
+		out = append(out, Sign{Evidence: facts.Evidence{Object: "node/" + c.Pod.Spec.NodeName, Field: fmt.Sprintf("status.allocatable[%q]", device), Value: fmt.Sprintf("%d of %d", well, all)}, Layer: check.L2, Owner: check.Platform, Stage: check.Run,
+			Since: since(c), What: fmt.Sprintf("pod %s has %d %s, and its node has %d healthy ones", c.Pod.Name, has, device, well)})
+	}
 	if program, other := life.Lingering(c); other != nil {
 		t := program.Status.State.Terminated
 		out = append(out, Sign{Evidence: other.Said(c.Pod, "running"), What: fmt.Sprintf("%s of pod %s has ended with 0%s, and container %s runs on", program.Noun(), c.Pod.Name, ago(c, t.FinishedAt.Time), other.Name), Layer: check.L4, Owner: check.User, Stage: check.Run, Since: t.FinishedAt.Time})
