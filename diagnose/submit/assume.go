@@ -2,6 +2,7 @@ package submit
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,12 +14,17 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/place"
+	"github.com/berth-dev/berth/kube/dialect"
 )
 
 // assume adds to the facts of a fleet, where there is no cluster to look into, what pods refer to and nobody gave: it is
 // taken to exist and to stand in nobody's way. It returns the objects, and a sentence about each.
 func (c *checker) assume(f *facts.Facts) (objects []facts.Object, said []string) {
 	seen := make(map[string]bool)
+	defer func() {
+		more, text := c.assumeLocalQueues(f)
+		objects, said = append(objects, more...), append(said, text...)
+	}()
 	add := func(o facts.Object, text string) {
 		if !seen[text] {
 			seen[text] = true
@@ -82,4 +88,89 @@ func (c *checker) assumeQueue(f *facts.Facts, s *submission, p *corev1.Pod, add 
 		q := &unstructured.Unstructured{Object: map[string]any{"apiVersion": v1alpha1.GroupVersion.String(), "kind": v1alpha1.QueueKind, "metadata": map[string]any{"name": name}, "spec": map[string]any{}}}
 		add(q, fmt.Sprintf("queue %s exists, and namespace %s may use it without limits", name, p.Namespace))
 	}
+}
+
+// assumeLocalQueues is for work that names LocalQueues of Kueue: those that are not there are taken to exist, and ClusterQueues that LocalQueues
+// name and that are not there to have quota for everything; priority classes of Kueue have value 0.
+func (c *checker) assumeLocalQueues(f *facts.Facts) (objects []facts.Object, said []string) {
+	if !c.spoken("kueue") {
+		return nil, nil
+	}
+	const group = ".kueue.x-k8s.io"
+	made := make(map[string]bool)
+	add := func(kind, namespace, name string, fields map[string]any, text string) {
+		if made[kind+namespace+"/"+name] || f.ForeignNamed(kind+group, namespace, name) != nil {
+			return
+		}
+		made[kind+namespace+"/"+name] = true
+		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind}}
+		for key, value := range fields { //archtest:any-order each has its own key
+			o.Object[key] = value
+		}
+		o.SetNamespace(namespace)
+		o.SetName(name)
+		o.SetUID(types.UID("assumed-" + kind + "-" + namespace + "-" + name))
+		if objects = append(objects, o); text != "" {
+			said = append(said, text)
+		}
+	}
+	covers := c.requested()
+	clusterQueue := func(name string) {
+		var resources []any
+		for _, r := range covers {
+			quota := "1M"
+			if r == string(corev1.ResourceMemory) || r == string(corev1.ResourceEphemeralStorage) {
+				quota = "1P"
+			}
+			resources = append(resources, map[string]any{"name": r, "nominalQuota": quota})
+		}
+		names := make([]any, len(covers))
+		for i := range covers {
+			names[i] = covers[i]
+		}
+		add("ResourceFlavor", "", "assumed", map[string]any{"spec": map[string]any{}}, "")
+		add("ClusterQueue", "", name, map[string]any{"spec": map[string]any{"namespaceSelector": map[string]any{}, "resourceGroups": []any{
+			map[string]any{"coveredResources": names, "flavors": []any{map[string]any{"name": "assumed", "resources": resources}}},
+		}}}, fmt.Sprintf("ClusterQueue %s exists, and has quota for everything", name))
+	}
+	for _, u := range f.Foreign["LocalQueue"+group] {
+		clusterQueue(dialect.Text(u.Object, "spec", "clusterQueue"))
+	}
+	for _, s := range c.subs {
+		for i := range s.Parts {
+			for _, p := range s.Parts[i].Pods {
+				for _, o := range []facts.Object{p, s.Parts[i].Maker, s.Object} {
+					if name := o.GetLabels()["kueue.x-k8s.io/queue-name"]; name != "" && f.ForeignNamed("LocalQueue"+group, p.Namespace, name) == nil {
+						add("LocalQueue", p.Namespace, name, map[string]any{"spec": map[string]any{"clusterQueue": name}}, fmt.Sprintf("LocalQueue %s exists in namespace %s", name, p.Namespace))
+						clusterQueue(name)
+					}
+					if name := o.GetLabels()["kueue.x-k8s.io/priority-class"]; name != "" {
+						add("WorkloadPriorityClass", "", name, map[string]any{"value": int64(0)}, fmt.Sprintf("WorkloadPriorityClass %s exists, with value 0", name))
+					}
+				}
+			}
+		}
+	}
+	return objects, said
+}
+
+// requested are the resources that the pods ask for, sorted, the common ones among them.
+func (c *checker) requested() []string {
+	names := map[string]bool{"cpu": true, "memory": true}
+	for _, s := range c.subs {
+		for i := range s.Parts {
+			for _, p := range s.Parts[i].Pods[:min(1, len(s.Parts[i].Pods))] { // they are alike
+				for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+					for _, of := range list {
+						for _, amounts := range []corev1.ResourceList{of.Resources.Requests, of.Resources.Limits} {
+							for name := range amounts { //archtest:any-order it fills a set
+								names[string(name)] = true
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
 }

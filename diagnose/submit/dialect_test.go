@@ -163,7 +163,7 @@ func TestMadeByOthers(t *testing.T) {
 		"a CronJob of Volcano":            {"volcano", cron(vcjob("queue: team,", "1")) + queue, Starts, "queue team"},
 		"whose Jobs' queue is missing":    {"volcano", cron(vcjob("queue: nobody,", "1")), Never, "queue nobody does not exist"},
 		"a RayCluster in a queue of KAI":  {"kai", strings.Replace(ray, "LABELS", "kai.scheduler/queue: nobody", 1), Never, "queue nobody does not exist"},
-		"a RayCluster in a LocalQueue":    {"kueue", strings.Replace(ray, "LABELS", "kueue.x-k8s.io/queue-name: nobody", 1), Never, "LocalQueue nobody doesn't exist"},
+		"a RayCluster in a LocalQueue":    {"kueue", strings.Replace(ray, "LABELS", "kueue.x-k8s.io/queue-name: nobody", 1), Starts, "queue nobody"},
 		"a RayCluster of the default one": {"kai", strings.Replace(ray, "LABELS", "", 1), Starts, ""},
 		"a pod of a PodGroup": {"coscheduling", `{apiVersion: v1, kind: Pod, metadata: {name: train, labels: {scheduling.x-k8s.io/pod-group: g}}, spec: {containers: [{name: c, image: registry.example/train:1}]}}
 ---
@@ -242,6 +242,42 @@ func TestGangsOfControllers(t *testing.T) {
 			r := Check(World{Facts: f, Bare: true, Model: cluster.ModelOptions{For: f.Answers}}, "default", items(t, c.object))
 			if len(r.Workloads) != 1 || r.Workloads[0].Verdict != c.want {
 				t.Errorf("%+v", r.Workloads)
+			}
+		})
+	}
+}
+
+// TestAssumesLocalQueues takes LocalQueues that manifests name and do not contain to exist, as other queues, where there is no cluster to look into.
+func TestAssumesLocalQueues(t *testing.T) {
+	const job = `
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train, labels: {kueue.x-k8s.io/queue-name: team, kueue.x-k8s.io/priority-class: high}}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: registry.example/c:1, resources: {limits: {nvidia.com/gpu: 8}}}]}}}
+`
+	const local, cluster1 = "LocalQueue team exists in namespace default", "ClusterQueue team exists, and has quota for everything"
+	const class = "WorkloadPriorityClass high exists, with value 0"
+	for name, c := range map[string]struct {
+		more string
+		bare bool
+		want Verdict
+		said []string
+	}{
+		"none is there":            {bare: true, want: Starts, said: []string{local, cluster1, class}},
+		"its ClusterQueue is not":  {bare: true, more: "---\n{apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue, metadata: {name: team, namespace: default}, spec: {clusterQueue: team}}", want: Starts, said: []string{cluster1, class}},
+		"a cluster is looked into": {want: Never},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := clusterOf(2, 0)
+			f.Speaks, f.Answers = []string{"kueue"}, []string{"berth", "default-scheduler"}
+			r := Check(World{Facts: f, Bare: c.bare, Model: cluster.ModelOptions{For: f.Answers, Dialects: []string{"kueue"}}}, "default", items(t, job+c.more))
+			if r.Workloads[0].Verdict != c.want {
+				t.Errorf("%s: %s", r.Workloads[0].Verdict, r.Workloads[0].Summary)
+			}
+			for _, text := range []string{local, cluster1, class} {
+				if slices.Contains(r.Assumes, text) != slices.Contains(c.said, text) {
+					t.Errorf("assumed is %q", r.Assumes)
+				}
 			}
 		})
 	}
