@@ -55,6 +55,8 @@ const (
 	mostGPUs     = 64
 	mostName     = 253
 	answerWithin = 60 * time.Second
+	// mostOfMine is how many questions of one person wait for an answer on a page that people share.
+	mostOfMine = 32
 	// mostAsked is how many questions are worked at side by side that read the whole cluster, and as many that read the decision log:
 	// a cluster that does not answer keeps nobody from the log.
 	mostAsked = 2
@@ -63,17 +65,18 @@ const (
 // desk answers questions, with one person's rights.
 type desk struct {
 	questions Questions
-	asked     chan struct{} // one for each question about the cluster that is worked at
-	looked    chan struct{} // the same, about the decision log
+	namespace string // of the page
+	person    string // who asks; "": the one who has the link
+	asked     *turns // of questions about the cluster
+	looked    *turns // of those about the decision log
 	history   func() history
 	about     about
 }
 
 // routes are the paths of all questions.
 func (s *desk) routes(mux *http.ServeMux) {
-	known := make(chan struct{}, 1) // what is known already: it takes no time
-	mux.HandleFunc("/api/about", s.ask(known, func(context.Context, url.Values) (any, error) { return s.about, nil }))
-	mux.HandleFunc("/api/history", s.ask(known, func(context.Context, url.Values) (any, error) { return s.history(), nil }))
+	mux.HandleFunc("/api/about", s.ask(nil, func(context.Context, url.Values) (any, error) { return s.about, nil }))
+	mux.HandleFunc("/api/history", s.ask(nil, func(context.Context, url.Values) (any, error) { return s.history(), nil }))
 	mux.HandleFunc("/api/why", s.ask(s.asked, s.why))
 	mux.HandleFunc("/api/fit", s.ask(s.asked, s.fit))
 	mux.HandleFunc("/api/capacity", s.ask(s.asked, s.capacity))
@@ -85,18 +88,19 @@ func (s *desk) routes(mux *http.ServeMux) {
 	mux.HandleFunc("/api/whatif", s.ask(s.asked, s.imagine))
 }
 
-// ask makes a handler of a question, of which as many are worked at as fit in turn. Errors are told in a sentence, as the command line has
-// them.
-func (s *desk) ask(turn chan struct{}, question func(context.Context, url.Values) (any, error)) http.HandlerFunc {
+// ask makes a handler of a question that waits for its turn; nil: what is known already takes none. Errors are told in a sentence, as the
+// command line has them.
+func (s *desk) ask(turn *turns, question func(context.Context, url.Values) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
 		defer cancel()
-		select {
-		case turn <- struct{}{}:
-			defer func() { <-turn }()
-		case <-ctx.Done():
-			s.fail(w, errors.New("other questions are being answered: try again"))
-			return
+		if turn != nil {
+			leave, err := turn.take(ctx, s.namespace, s.person)
+			if err != nil {
+				s.fail(w, err)
+				return
+			}
+			defer leave()
 		}
 		value, err := question(ctx, r.URL.Query())
 		if err != nil {

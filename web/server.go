@@ -84,7 +84,7 @@ func newServer(o Options) (*Server, error) {
 		dirty: make(chan struct{}, 1), cameFleet: make(chan struct{}, 1), cameLine: make(chan struct{}, 1),
 	}
 	s.desk = desk{
-		questions: o.Questions, asked: make(chan struct{}, mostAsked), looked: make(chan struct{}, mostAsked), history: s.past.history,
+		questions: o.Questions, asked: newTurns(mostAsked, mostViewers), looked: newTurns(mostAsked, mostViewers), history: s.past.history,
 		about: about{Cluster: o.Cluster, Namespace: o.Namespace, Version: o.Version, Started: time.Now().UnixMilli()},
 	}
 	if s.log == nil {

@@ -194,6 +194,7 @@ func startSharing(o *SharedOptions, v *answer.Viewer) (*sharing, error) {
 	out := &sharing{Server: s, o: o, line: v.Everything, scopes: make(map[answer.Rights]*scope)}
 	out.about.Shared = true
 	out.places = newPlaces(mostViewers, mostOfOne)
+	out.asked, out.looked = newTurns(mostAsked, mostOfMine), newTurns(mostAsked, mostOfMine)
 	out.ctx, out.cancel = context.WithCancel(context.Background())
 	s.drawn = out.spread
 	go s.reader.run(out.ctx)
@@ -226,7 +227,7 @@ func (s *sharing) serve(w http.ResponseWriter, r *http.Request, v *answer.Viewer
 		s.whole(w, r, t)
 		return
 	}
-	d := &desk{questions: s.o.Questions(v, rights), asked: s.asked, looked: s.looked, about: s.about, history: func() history { return s.past.history().cut(rights) }}
+	d := &desk{questions: s.o.Questions(v, rights), namespace: v.Namespace, person: v.Person(), asked: s.asked, looked: s.looked, about: s.about, history: func() history { return s.past.history().cut(rights) }}
 	d.about.Namespace = v.Namespace
 	mux := http.NewServeMux()
 	d.routes(mux)
