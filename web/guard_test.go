@@ -86,6 +86,12 @@ func TestOtherPorts(t *testing.T) {
 	b.Do(`location.reload()`)
 	b.Until(`document.querySelector("table.line tbody")?.innerText.includes("job/llama")`)
 
+	// Another browser, or another name of this machine, has no key, and says so rather than that it had one.
+	b.Navigate("http://" + strings.Replace(address, "127.0.0.1", "localhost", 1) + s.guard.path)
+	b.Until(`document.querySelector("#notes")?.innerText.includes("This browser has no key for the page")`)
+	b.Navigate("http://" + address + "/#queues?q=llama")
+	b.Until(`document.querySelector("table.line tbody")?.innerText.includes("job/llama")`)
+
 	// CSV is saved by the page, since a link has no key.
 	b.Do(`window.saved = []; const make = URL.createObjectURL; URL.createObjectURL = (blob) => { blob.text().then((t) => saved.push(t)); return make(blob) }`)
 	b.goTo("ledger")
@@ -97,6 +103,9 @@ func TestOtherPorts(t *testing.T) {
 	stop()
 	again, _ := startAt(t, a, research(), address)
 	b.Until(`document.querySelector("#notes").innerText.includes("the server was started again")`)
+	b.Do(fmt.Sprintf(`window.kept = localStorage.berth; localStorage.berth = '{"path":%q,"key":%q}'`, again.guard.path, again.guard.key)) // as another tab does
+	b.Until(fmt.Sprintf(`location.pathname === %q && location.hash.startsWith("#ledger") && document.querySelector("#age")?.innerText === "live"`, again.guard.path))
+	b.Do(fmt.Sprintf(`localStorage.berth = '{"path":%q,"key":%q}'`, s.guard.path, s.guard.key))
 	b.Navigate(other.URL)
 	b.Navigate("http://" + address + s.guard.path + "#queues")
 	b.Until(`document.body.innerText.includes("Run berth ui again and open the link that it prints")`)

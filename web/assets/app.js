@@ -1,4 +1,5 @@
 import { h, fill, span, ask } from "./dom.js";
+import { admitted } from "./first.js";
 import { onChange, state, table, now } from "./store.js";
 import { read, link } from "./url.js";
 import * as fleet from "./fleet.js";
@@ -64,7 +65,7 @@ function tell() {
   age.className = live ? "live" : "stale";
   age.textContent = live ? "live" : state.sorry ? "not live" : state.heard ? `${span(silent)} old` : "connecting";
   const lines = [];
-  if (state.refused) lines.push(["bad", shared ? "You are not signed in any more, or may not see this page any more. Sign in and load it again." : "This page is not signed in any more: the server was started again. Run `berth ui` and open its link."]);
+  if (state.refused) lines.push(["bad", shared ? "You are not signed in any more, or may not see this page any more. Sign in and load it again." : admitted() ? "This page is not signed in any more: the server was started again. Run `berth ui` and open its link." : "This browser has no key for the page: run `berth ui`, and open in it the link that this prints. Each link works once."]);
   else if (!live && state.sorry) lines.push(["bad", `${state.sorry}${state.heard ? ` What is shown is ${span(silent)} old.` : ""}`]);
   else if (!live && state.heard) lines.push(["bad", `The server does not answer. What is shown is ${span(silent)} old.`]);
   if (Math.abs(state.skew) > 5000) lines.push(["", `The clocks of this browser and of the server are ${span(Math.abs(state.skew))} apart. Times are the server's.`]);

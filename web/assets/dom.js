@@ -71,7 +71,7 @@ export async function ask(path, params, signal) {
 async function answerTo(path, params, signal) {
   const query = new URLSearchParams(params).toString();
   const answer = await get(`${path}${query ? "?" + query : ""}`, { signal });
-  if (answer.status === 401) throw new Error("This page is not signed in any more: open it again.");
+  if (answer.status === 401) throw new Error("This page is not signed in any more.");
   if (answer.ok) return answer;
   const value = await answer.json().catch(() => ({}));
   throw new Error(value.error || value.message || `The server answered ${answer.status}.`);

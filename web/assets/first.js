@@ -6,6 +6,9 @@ function pass() {
   try { return JSON.parse(localStorage.getItem("berth") || "{}"); } catch { return {}; }
 }
 
+// admitted says that this origin was given a key for this page, by a server that may be gone.
+export const admitted = () => pass().path === location.pathname;
+
 // get asks the page's own server.
 export function get(path, options) {
   const { path: mine, key } = pass();
