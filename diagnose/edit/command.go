@@ -35,8 +35,8 @@ func ApplyLine(o facts.Object) string {
 	return fmt.Sprintf("echo '%s' | kubectl apply -f -", strings.ReplaceAll(string(b), "'", `'\''`))
 }
 
-// fixed are kinds of other projects whose templates cannot be changed, or are not looked at again, once their pods are made: JobSet 0.11
-// (pkg/webhooks/jobset_webhook.go), Volcano 1.13 (pkg/webhooks/admission/jobs/validate/admit_job.go), and a RayJob's, of which its RayCluster
+// fixed are kinds of other projects whose templates cannot be changed, or are not looked at again, once their pods are made: JobSet
+// (pkg/webhooks/jobset_webhook.go), Volcano (pkg/webhooks/admission/jobs/validate/admit_job.go), and a RayJob's, of which its RayCluster
 // was made. The pods of other kinds are deleted by whoever changes the template.
 var fixed = map[string]bool{"jobsets.jobset.x-k8s.io": true, "jobs.batch.volcano.sh": true, "rayjobs.ray.io": true, "trainjobs.trainer.kubeflow.org": true}
 

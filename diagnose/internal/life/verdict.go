@@ -25,13 +25,13 @@ var verdicts = []struct {
 	cause why.Cause
 	words *regexp.Regexp
 }{
-	// Koordinator 1.6, pkg/scheduler/plugins/elasticquota/plugin.go and plugin_helper.go.
+	// Koordinator, pkg/scheduler/plugins/elasticquota/plugin.go and plugin_helper.go.
 	{why.OverQueueLimit, regexp.MustCompile(`Insufficient quotas, quotaName(?:Topo)?: \[?([^\s,\]]+).*`)},
 	{"non-preemptible-over-quota", regexp.MustCompile(`Insufficient non-preemptible quotas, quotaName: ([^\s,]+).*`)},
-	// scheduler-plugins 0.34, pkg/capacityscheduling/capacity_scheduling.go. The quota has the namespace's name in its words.
+	// scheduler-plugins, pkg/capacityscheduling/capacity_scheduling.go. The quota has the namespace's name in its words.
 	{why.OverQueueLimit, regexp.MustCompile(`rejected in PreFilter because ElasticQuota (\S+) is more than Max`)},
 	{"waiting-for-quota", regexp.MustCompile(`rejected in PreFilter because total ElasticQuota used is more than min()`)},
-	// YuniKorn 1.8, yunikorn-core pkg/scheduler/partition.go and placement.go, pkg/scheduler/objects/events; yunikorn-k8shim pkg/cache.
+	// YuniKorn, yunikorn-core pkg/scheduler/partition.go and placement.go, pkg/scheduler/objects/events; yunikorn-k8shim pkg/cache.
 	{why.QueueForbidden, regexp.MustCompile(`submit access to queue (\S+) denied.*`)},
 	{why.QueueMissing, regexp.MustCompile(`failed to find queue (\S+) for application|(?:failed to create rule based queue (\S+) for|failed to place) application.*`)},
 	{why.ExceedsQueueMaximum, regexp.MustCompile(`queue (\S+) cannot fit application.*`)},
