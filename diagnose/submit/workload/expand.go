@@ -610,6 +610,10 @@ func (m *maker) llmInferenceService(w *Workload, u *unstructured.Unstructured) e
 	if err := decode(u.Object["spec"], &spec); err != nil {
 		return fmt.Errorf("spec: %w", err)
 	}
+	const devices = "serving.kserve.io/exp-dra-device-class" // of which it makes a claim for each pod (managed_dra.go)
+	if class := u.GetAnnotations()[devices]; class != "" {
+		w.Unplanned = fmt.Sprintf("%s is planned without the claims of devices that its operator gives its pods by %s", facts.RefTo(u), devices)
+	}
 	for _, part := range []struct {
 		name, path string
 		of         *llmService

@@ -214,6 +214,18 @@ func FuzzOf(f *testing.F) {
 	})
 }
 
+// Devices that an operator gives pods by claims of its own are said to be missing from the plan.
+func TestLLMDevicesThatAreNotPlanned(t *testing.T) {
+	docs, err := manifest.Parse("x", []byte(`{apiVersion: serving.kserve.io/v1alpha2, kind: LLMInferenceService, metadata: {name: l, annotations: {serving.kserve.io/exp-dra-device-class: gpu.nvidia.com}}, spec: {template: {containers: [{name: main, image: x}]}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, _, err := Of(docs[0].Object, Options{Namespace: "default", UID: func() types.UID { return "u" }})
+	if want := "llminferenceservice/l is planned without the claims of devices that its operator gives its pods by serving.kserve.io/exp-dra-device-class"; err != nil || w.Unplanned != want {
+		t.Errorf("%v: %q", err, w.Unplanned)
+	}
+}
+
 // Pods that are found by their shape in an object of a kind that is not known are said to be a guess; those of kinds that are known are not.
 func TestGuesses(t *testing.T) {
 	for text, want := range map[string]string{
