@@ -66,7 +66,7 @@ type devices struct {
 	stale  map[string]bool // names of nodes to give again
 	// The devices that several nodes reach changed: all nodes are to be given again.
 	farMoved bool
-	moved    bool // pools are of other nodes: where claims hold devices is to be worked out anew
+	moved    map[string]bool // pools that are of another node than before: where claims hold devices is to be worked out anew
 }
 
 // maxSelections is how many different selections are kept. When there are more, all are forgotten and those that are still asked
@@ -78,7 +78,7 @@ func newDevices(selects Selects, derives Derives, gpu string) *devices {
 		selects: selects, derives: derives, gpu: gpu,
 		slices: make(map[string]*resourcev1.ResourceSlice), pools: make(map[string]map[string]*resourcev1.ResourceSlice), local: make(map[string]map[string]bool), offered: make(map[string]convert.Offered), nodes: make(map[string]string),
 		claims: make(map[string]*resourcev1.ResourceClaim), classes: make(map[string]*resourcev1.DeviceClass), taints: make(map[string]*resourcev1.DeviceTaintRule), users: make(map[string]map[string]*member), extra: make(map[types.UID]string), resources: make(map[string]convert.Selection), loose: make(map[string]time.Time), holding: make(map[string]map[string]bool), met: make(map[string]meeting),
-		hosts: make(map[string]*corev1.Node), selections: make(map[string]convert.Selection), attributes: make(map[string]bool), derived: make(map[string]string), undone: make(map[string]bool), asking: make(map[string]bool), pods: make(map[string]bool), stale: make(map[string]bool),
+		hosts: make(map[string]*corev1.Node), selections: make(map[string]convert.Selection), attributes: make(map[string]bool), derived: make(map[string]string), undone: make(map[string]bool), moved: make(map[string]bool), asking: make(map[string]bool), pods: make(map[string]bool), stale: make(map[string]bool),
 	}
 }
 
@@ -160,11 +160,11 @@ func (d *devices) holds(key string, does bool) {
 
 // nodeOf is the node that a device is of, or everywhere; "" where that is not known.
 func (d *devices) nodeOf(id string) string {
-	if at := strings.LastIndexByte(id, '/'); at > 0 {
-		return d.nodes[id[:at]]
-	}
-	return ""
+	return d.nodes[poolOfDevice(id)]
 }
+
+// poolOfDevice is the driver and pool of a device; "" where the ID has none.
+func poolOfDevice(id string) string { return id[:max(0, strings.LastIndexByte(id, '/'))] }
 
 // SetResourceClaim takes in a resource claim.
 func (f *Feed) SetResourceClaim(c *resourcev1.ResourceClaim) {
@@ -285,7 +285,7 @@ func (d *devices) poolMoved(pool string) {
 	was := d.nodes[pool]
 	home := cmp.Or(d.homeOf(pool), was)
 	if home != was {
-		d.nodes[pool], d.moved = home, true
+		d.nodes[pool], d.moved[pool] = home, true
 		cut(d.local, was, pool)
 	}
 	if insert(d.local, home, pool, true); len(d.pools[pool]) == 0 {
@@ -976,6 +976,20 @@ func (d *devices) mayChange(a *convert.Asked) bool {
 // as they are until that has ended.
 func (f *Feed) giveDevices() {
 	d := f.devices
+	if len(d.moved) > 0 {
+		clear(d.holding)
+		//archtest:any-order each claim by itself
+		for key, c := range d.claims {
+			d.holds(key, true)
+			if slices.ContainsFunc(convert.Holds(c), func(id string) bool { return d.moved[poolOfDevice(id)] }) {
+				for pod := range d.users[key] { // what it is charged follows from what its devices are
+					d.pods[pod] = true
+				}
+			}
+		}
+		clear(d.moved)
+		d.stale[everywhere] = true
+	}
 	for range 2 { // pods may ask about devices what nobody asked before
 		var again []*member
 		for _, key := range sortedNames(d.pods) {
@@ -985,14 +999,6 @@ func (f *Feed) giveDevices() {
 		}
 		clear(d.pods)
 		f.giveAgain(again)
-	}
-	if d.moved {
-		clear(d.holding)
-		//archtest:any-order each claim by itself
-		for key := range d.claims {
-			d.holds(key, true)
-		}
-		d.moved, d.stale[everywhere] = false, true
 	}
 	if d.grown {
 		//archtest:any-order it fills a set

@@ -48,7 +48,11 @@ func (w *watched) knows() engine.Snapshot {
 	for i := range out.Nodes {
 		n := &out.Nodes[i]
 		n.Version = 0
-		n.Allocatable = slices.DeleteFunc(slices.Clone(n.Allocatable), func(a engine.Amount) bool { return strings.Contains(a.Resource, "/card") && !asked[a.Resource] })
+		unasked := func(resource string) bool { return strings.Contains(resource, "/card") && !asked[resource] }
+		n.Allocatable = slices.DeleteFunc(slices.Clone(n.Allocatable), func(a engine.Amount) bool { return unasked(a.Resource) })
+		if n.ByClaims = slices.DeleteFunc(slices.Clone(n.ByClaims), unasked); len(n.ByClaims) == 0 {
+			n.ByClaims = nil
+		}
 		n.Offers = slices.Clone(n.Offers)
 		for j := range n.Offers {
 			o := &n.Offers[j]
@@ -68,6 +72,9 @@ func (w *watched) knows() engine.Snapshot {
 		}
 		if p := &out.Pods[i]; p.Node == "" && p.Claims != nil { // which devices there are may have changed since it was charged
 			p.Claimed, p.Requests = 0, slices.DeleteFunc(slices.Clone(p.Requests), func(a engine.Amount) bool { return a.Resource == DefaultGPU })
+			if len(p.Requests) == 0 {
+				p.Requests = nil
+			}
 		}
 		if p := &out.Pods[i]; (p.Node != "" || p.Terminating || p.Foreign) && p.PodRules != nil { // what spreads a pod that waits for no place of ours
 			rules := *p.PodRules
