@@ -11,6 +11,8 @@ var exceptions = []exception{
 	{"scheduler/filters.TestUnschedulablePodBecomesSchedulable/other_pod_gets_deleted", "filters_test.go:2466", "pods of the same second have their turn by name, which the API keeps; upstream's by arrival, which is lost with the process"},
 	{"scheduler/filters.TestUnschedulablePodBecomesSchedulable/scheduled_pod_uses_read-write-once-pod_pvc", "filters_test.go:2571", claimsNotReady},
 	{"scheduler/filters.TestNodeDeclaredFeaturesFilter/Feature_gate_disabled", "filters_test.go:3262", "switches the gate off in the stock scheduler alone; Berth has no switch for it"},
+	{"scheduler/podgroup.TestPodGroupScheduling/gang_schedules_with_workload-aware_preemption_(TopologyAwareWorkloadScheduling_enabled:_false)", "podgroup_test.go:458", growsInRoom},
+	{"scheduler/podgroup.TestPodGroupScheduling/gang_schedules_with_workload-aware_preemption_(TopologyAwareWorkloadScheduling_enabled:_true)", "podgroup_test.go:458", growsInRoom},
 	{"scheduler/podgroup.TestPodGroupSchedulingWithReadWriteOncePodPVC/two_pods_sharing_a_ReadWriteOncePod_PVC_keep_the_group_unschedulable", "podgroup_pvc_test.go:101", claimsNotReady},
 	{"volumescheduling.TestVolumeBinding", "volume_binding_test.go:252", claimsNotReady},
 	{"volumescheduling.TestVolumeBindingRescheduling", "volume_binding_test.go:374", claimsNotReady},
