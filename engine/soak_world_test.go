@@ -617,16 +617,7 @@ func (w *soakWorld) failNode() {
 	w.away[name] = w.nodes[name]
 	delete(w.nodes, name)
 	w.gone(engine.KindNode, name)
-	at := w.odds(2)
-	for _, key := range soakKeys(w.pods) {
-		if p := w.pods[key]; p != nil && p.Node == name {
-			if at {
-				w.remove(p, true)
-			} else {
-				w.terminate(p, time.Minute)
-			}
-		}
-	}
+	w.evacuate(name, w.odds(2))
 }
 
 // changeNode cordons it or not, takes a GPU away or gives it back.

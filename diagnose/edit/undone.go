@@ -3,6 +3,7 @@ package edit
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 
 	"github.com/berth-dev/berth/diagnose/facts"
@@ -20,10 +21,7 @@ func Undone(f *facts.Facts, top facts.Object, edits []Edit) bool {
 		if changes, err = made(f, top, e, changes); err != nil {
 			return false // which is not tried either
 		}
-		now := make(map[string]leaves)
-		for ref, l := range states[len(states)-1] {
-			now[ref] = l
-		}
+		now := maps.Clone(states[len(states)-1])
 		for _, c := range changes[n:] {
 			o := c.Now
 			if o == nil {
