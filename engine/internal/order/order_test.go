@@ -135,6 +135,49 @@ func TestLineFollowsTheModel(t *testing.T) {
 	})
 }
 
+// So many changes come one by one that the orders of queues are not worth keeping, whichever change is the one too many:
+// one that moves a gang from one queue to another is two of them.
+func TestOrdersAreGivenUp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		config, _ := api.Config{}.Normal()
+		m := cluster.NewModel(config)
+		l, ledger := NewLine(m), queue.NewLedger(m)
+		tell := func(change api.Change) {
+			m.Apply(&change)
+			l.Follow(m.Freshen())
+			check := cluster.NewCheck(m)
+			if l.Check(check); len(check.Found) > 0 {
+				t.Fatal(check.Found)
+			}
+		}
+		version := uint64(0)
+		for _, name := range []string{"a", "b"} {
+			version++
+			tell(api.Change{Queue: &api.Queue{Name: name, Version: version}})
+		}
+		for i := range 6 {
+			version++
+			p := waits(fmt.Sprint("p", i), "", 0, 0)
+			p.Version, p.Gang = version, fmt.Sprint("g", i)
+			tell(api.Change{Pod: &p})
+		}
+		gang := func() api.Change {
+			version++
+			return api.Change{Gang: &api.Gang{
+				Key: fmt.Sprint("g", rapid.IntRange(0, 5).Draw(t, "gang")), Version: version, Group: api.Group{Size: 1},
+				Queue: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "queue"), Created: noon.Add(-time.Duration(rapid.IntRange(0, 1).Draw(t, "age")) * time.Minute),
+			}}
+		}
+		tell(gang())
+		d := draft.New(noon, version)
+		c := l.Begin(&d, ledger, Questions{Owed: func(*cluster.Gang) int { return 0 }, Aged: func(cluster.Turn) bool { return false }, WakeAged: func(cluster.Turn) {}})
+		c.Fill(nil, nil)
+		for range 100 {
+			tell(gang())
+		}
+	})
+}
+
 // Many that change at once are put in line, and taken out of it, together. The line is the one that they make one by one.
 func TestManyAtOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -108,13 +108,13 @@ func (l *Line) edited() bool {
 // it has changed. A gang whose turn has changed has left its order before (remove), so that one
 // that is still in an order is there at this turn.
 func (l *Line) enterOrder(g *cluster.Gang) {
-	if !l.ordersKept() || !l.edited() {
-		return
-	}
 	key, e := orderKeyOf(g), l.Entry(g)
 	//mutate: index-lane-of-another-queue
 	if e.order != nil && e.order.orderKey != key {
-		l.leaveOrder(g)
+		l.leaveOrder(g) // which may have been the change too many, and the end of the orders
+	}
+	if !l.ordersKept() || !l.edited() {
+		return
 	}
 	if e.order != nil {
 		i, _ := e.order.find(e.Turn)
