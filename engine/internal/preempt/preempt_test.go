@@ -377,3 +377,28 @@ func TestUnsavedWork(t *testing.T) {
 		t.Errorf("where nobody knows since when it runs, %v is lost", got)
 	}
 }
+
+// A place on a node that somebody is leaving, a victim or one who was told to go before, is not free as things are: what is
+// moved there does not stay until the next one runs.
+func TestPlacesAreFreeNow(t *testing.T) {
+	here, there := &cluster.Node{}, &cluster.Node{}
+	stays := &cluster.Pod{Pod: &api.Pod{Key: "stays"}, Host: here}
+	goes := &cluster.Pod{Pod: &api.Pod{Key: "goes", Terminating: true}, Host: there}
+	here.Pods, there.Pods = []*cluster.Pod{stays}, []*cluster.Pod{goes}
+	moved := []*unit{{pods: []*cluster.Pod{{Pod: &api.Pod{Key: "moved"}, Host: here}}}}
+	for _, c := range []struct {
+		name    string
+		victims []*unit
+		node    *cluster.Node
+		want    bool
+	}{
+		{"nobody leaves", nil, here, false},
+		{"a victim leaves", moved, here, true},
+		{"a victim leaves another node, and a pod that is ending this one", moved, there, true},
+		{"a pod that is ending leaves", nil, there, true},
+	} {
+		if got := leaves(c.victims, c.node); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}

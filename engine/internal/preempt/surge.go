@@ -57,7 +57,7 @@ func (c *claim) overlap(victims []*unit, places []*cluster.Hold) bool {
 			continue
 		}
 		p, to := u.pods[0], s.m.Nodes[u.to[0]]
-		// It stays only if its next place is free with all victims still there, its own place is nobody's next one,
+		// It stays only if its next place is free with all who go still there, its own place is nobody's next one,
 		// and its queues pay for both.
 		//mutate: surge-place-free
 		if !leaves(victims, to) && !comes(victims, p.Host) && y.pays(twinOf(p), to) {
@@ -72,9 +72,12 @@ func (c *claim) overlap(victims []*unit, places []*cluster.Hold) bool {
 	return !never
 }
 
-// leaves says whether some of the victims are on the node: what is free there once they are gone is not free yet.
+// leaves says whether some of the victims are on the node, or others who are on their way out already: what is free
+// there once they are gone is not free yet.
 func leaves(victims []*unit, n *cluster.Node) bool {
-	return slices.ContainsFunc(victims, func(u *unit) bool {
+	//mutate: surge-beside-a-leaver -> false
+	leaving := slices.ContainsFunc(n.Pods, (*cluster.Pod).Leaving)
+	return leaving || slices.ContainsFunc(victims, func(u *unit) bool {
 		return slices.ContainsFunc(u.pods, func(p *cluster.Pod) bool { return p.Host == n })
 	})
 }
