@@ -553,8 +553,9 @@ func (w *soakWorld) anyPod(workload string) *soakPod {
 	return nil
 }
 
-// borrows says whether the queue, or one above it, holds more than its quota of something, with what starts in the plan:
-// work of its own that cannot be asked back is covered first, and what it ran before is borrowed from then on.
+// borrows says whether the queue, or one above it, has more than its quota of something, with what starts in the plan
+// and what is held for its workloads: work of its own that cannot be asked back is covered first, and what it ran before
+// is borrowed from then on.
 func (w *soakWorld) borrows(name string, plan engine.Plan) bool {
 	for _, q := range w.chain(name) {
 		used := w.used(q.Name, "")
@@ -562,6 +563,17 @@ func (w *soakWorld) borrows(name string, plan engine.Plan) bool {
 			for _, x := range s.Placements {
 				if queue, _ := w.pods[x.Pod].queueOf(); w.below(queue, q.Name) {
 					w.bill(w.pods[x.Pod], x.Node, func(resource string, v int64) { used[resource] += v })
+				}
+			}
+		}
+		for _, h := range w.holds {
+			if w.jobs[h.Gang] == nil {
+				continue
+			}
+			p := w.anyPod(h.Gang)
+			if queue, _ := p.queueOf(); w.below(queue, q.Name) {
+				for range h.Requests.Get(engine.Pods) {
+					w.bill(p, h.Node, func(resource string, v int64) { used[resource] += v })
 				}
 			}
 		}
