@@ -30,11 +30,9 @@ type cycle struct {
 	rank  int32         // of the gang whose turn it is
 	freed *cluster.Gang // that has a place now: one that was held for another
 
-	starts  map[*cluster.Gang]int // by gang: index, plus one, of its Start in the plan
-	short   []*cluster.Gang       // that run under their minimum, and could not be repaired
-	dirty   []*cluster.Gang       // gangs whose tally the cycle changed
-	going   map[string]int        // by workload: pods that are on their way out for it; nil: not counted yet
-	counted int                   // of the plan's evictions, those in going
+	starts map[*cluster.Gang]int // by gang: index, plus one, of its Start in the plan
+	short  []*cluster.Gang       // that run under their minimum, and could not be repaired
+	dirty  []*cluster.Gang       // gangs whose tally the cycle changed
 }
 
 // newCycle makes a cycle in which nothing is decided yet.
@@ -55,6 +53,26 @@ func (s *State) newCycle(now time.Time) *cycle {
 	y.attempts.Ask(y.limits, y.times)
 	y.dismissals = dismiss.New(&y.Draft, s.m, y.times, s.candidates, y.preempt.Disrupt, y.retally)
 	return y
+}
+
+// newPreemption gives preemption the answers that it needs of this cycle.
+func (y *cycle) newPreemption() *preempt.Cycle {
+	return y.s.candidates.Begin(&y.Draft, preempt.Placing{
+		Gates:     func(g *cluster.Gang) []why.Gate { gates, _ := y.attempts.Gates(g); return gates },
+		Afford:    y.attempts.Affords,
+		Kins:      y.attempts.Kins,
+		Order:     y.attempts.Order,
+		Question:  y.attempts.PlainQuestion,
+		Place:     func(g *cluster.Gang, t cluster.Turn) bool { return y.attempts.Place(g, t).OK },
+		Trial:     y.attempts.Try,
+		Retally:   y.retally,
+		LeastRate: func() int64 { return y.limits.LeastRate("") },
+	}, preempt.Promises{
+		StartsBeside: y.attempts.StartsBeside,
+		Delays:       func(g *cluster.Gang, pods []*cluster.Pod) bool { return len(y.times.Breaks(g, pods)) > 0 },
+		Promised:     func(g *cluster.Gang) bool { return y.times.Standing(g) != nil },
+		Stay:         func(g *cluster.Gang) cluster.Stay { return y.times.Stay(g) },
+	})
 }
 
 // undone does something on the state, and undoes all that it did there.

@@ -6,7 +6,7 @@ import "github.com/berth-dev/berth/engine/internal/cluster"
 // What the gang has, it keeps.
 func (y *cycle) grow(g *cluster.Gang) {
 	if y.isEnding(g) {
-		y.wait(g, makingRoom(g))
+		y.wait(g, y.preempt.MakingRoom(g))
 		return
 	}
 	behind := y.times.Behind(g, y.rank)

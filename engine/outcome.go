@@ -66,27 +66,7 @@ func (y *cycle) wait(g *cluster.Gang, gates []why.Gate) {
 	if g.Runs && g.Degraded() && g.Known() {
 		y.short = append(y.short, g)
 	}
-	if gates[0].Cause == why.MakingRoom {
-		gates[0].Need = max(1, int64(y.goingFor(g.Key)))
-	}
 	y.Plan.Waiting = append(y.Plan.Waiting, api.Waiting{Gang: g.Key, Verdict: verdict(gates), Cause: gates[0].Cause, Gates: gates, Short: g.Runs && g.TurnNow().Repair})
-}
-
-// goingFor is how many pods are on their way out for the workload.
-func (y *cycle) goingFor(key string) int {
-	if y.going == nil {
-		y.going = make(map[string]int)
-		for pod, e := range y.s.m.Evictions {
-			if p := y.s.m.Pods[pod]; p != nil && p.UID == e.UID && p.Host != nil && !e.Refused && cluster.Live(e.Until, y.Now) {
-				y.going[e.For]++
-			}
-		}
-	}
-	for _, e := range y.Plan.Evictions[y.counted:] {
-		y.going[e.For]++
-	}
-	y.counted = len(y.Plan.Evictions)
-	return y.going[key]
 }
 
 // sameAnswer tells the gang what another of its queue was told that asks the same, and says whether there was one. What

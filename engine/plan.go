@@ -171,7 +171,7 @@ func (y *cycle) start(g *cluster.Gang, t cluster.Turn) bool {
 	}
 	if y.isEnding(g) {
 		y.s.m.Rollback(m)
-		y.wait(g, makingRoom(g))
+		y.wait(g, y.preempt.MakingRoom(g))
 		return false
 	}
 	if len(behind) > 0 && y.times.Strict(g.Queue()) {
@@ -222,18 +222,15 @@ func (y *cycle) again(g *cluster.Gang, t cluster.Turn) bool {
 // block does what can be done for a gang that has no place: others end for it, or it is promised a start.
 func (y *cycle) block(g *cluster.Gang, t cluster.Turn, gates []why.Gate) {
 	if !y.queues(g, gates) && !y.hasRoomMade(g, t, gates) {
-		y.hope(g, t, y.sparing(g, gates))
+		y.hope(g, t, y.limits.Spared(g, gates))
 	}
 }
 
 // hasRoomMade says whether others end for the gang, which then waits for that, or give a place up that was held for them.
 func (y *cycle) hasRoomMade(g *cluster.Gang, t cluster.Turn, gates []why.Gate) bool {
-	if y.s.m.Config.Policy == api.FIFO || !y.curable(gates) {
-		return false
-	}
-	switch y.preempt.MakeRoom(g, t) {
+	switch y.preempt.MakeRoom(g, t, gates) {
 	case preempt.Evicting:
-		y.wait(g, makingRoom(g))
+		y.wait(g, y.preempt.MakingRoom(g))
 		return true
 	case preempt.Freed:
 		y.freed = g
@@ -269,8 +266,8 @@ func (y *cycle) hope(g *cluster.Gang, t cluster.Turn, gates []why.Gate) {
 		eldest, must = y.times.Eldest(g, t, y.rank, gates, func() bool { return y.able(g) })
 		promised = y.times.Promise(g, t, gates, must)
 	}
-	if !y.attempts.Trial && y.scattered(g, t, gates) && y.preempt.MoveFor(g, t) {
-		gates = makingRoom(g)
+	if !y.attempts.Trial && y.preempt.MoveFor(g, t, gates) {
+		gates = y.preempt.MakingRoom(g)
 	} else if eldest && !promised {
 		//mutate: age-shut
 		y.times.Lead(g, y.rank, true)

@@ -1,8 +1,8 @@
 package engine
 
 import (
-	"github.com/berth-dev/berth/engine/internal/attempt"
 	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/place"
 )
 
 // Most of a long line waits for room, and asks for it in few ways: so many pods of one class, in one domain of a
@@ -17,7 +17,7 @@ func (y *cycle) stuck(g *cluster.Gang, t cluster.Turn) bool {
 	}
 	gates := y.limits.Gates(g, "", nil)
 	if !s.Proved && len(y.times.Behind(g, y.rank)) == 0 {
-		gates := append(gates[:len(gates):len(gates)], attempt.NoRoom)
+		gates := append(gates[:len(gates):len(gates)], place.NoRoom)
 		if y.hasRoomMade(g, t, gates) {
 			y.times.Shut(g, y.rank, gates)
 			return true
@@ -29,7 +29,7 @@ func (y *cycle) stuck(g *cluster.Gang, t cluster.Turn) bool {
 		gates = shown
 	}
 	if !y.queues(g, gates) && !(s.Proved && y.hasRoomMade(g, t, gates)) {
-		gates = y.sparing(g, gates)
+		gates = y.limits.Spared(g, gates)
 		y.hope(g, t, gates)
 		if !y.attempts.Sketch {
 			y.keepAnswer(g, t, gates, s.Standing)

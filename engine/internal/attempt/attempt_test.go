@@ -29,10 +29,11 @@ func waits(key string, n int64, models ...string) api.Pod {
 // nobody is preemption in a cycle in which nobody is evicted and nothing is held.
 type nobody struct{}
 
-func (nobody) Settles(*cluster.Gang) bool                               { return false }
-func (nobody) Rights() []preempt.Right                                  { return nil }
-func (nobody) Returning(int) int64                                      { return 0 }
-func (nobody) EachAwaited(func(string, *cluster.Gang, []*cluster.Hold)) {}
+func (nobody) Settles(*cluster.Gang) bool                                { return false }
+func (nobody) Rights() []preempt.Right                                   { return nil }
+func (nobody) Returning(int) int64                                       { return 0 }
+func (nobody) OverShare(*cluster.Gang) (over preempt.OverShare, ok bool) { return }
+func (nobody) EachAwaited(func(string, *cluster.Gang, []*cluster.Hold))  {}
 
 // world is a model with a node of 4 GPUs of model A and one of 2 of model B.
 type world struct {

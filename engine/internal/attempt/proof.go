@@ -7,9 +7,6 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-// NoRoom is the gate of a gang that has no place, for which nothing is proved yet.
-var NoRoom = why.Gate{Cause: why.ClusterFull, Certificate: -1}
-
 // Stuck is a plain question to which the counts have no answer: no domain has room for it. It says nothing yet about
 // why.
 type Stuck struct {
@@ -45,7 +42,7 @@ func (a *Attempts) Show(s Stuck) []why.Gate {
 	switch {
 	case s.Proved:
 	case a.blind():
-		a.proofs[s.key] = []why.Gate{NoRoom}
+		a.proofs[s.key] = []why.Gate{place.NoRoom}
 	default:
 		a.ix.Use(s.order.Class)
 		a.prove(s.order)
@@ -56,7 +53,7 @@ func (a *Attempts) Show(s Stuck) []why.Gate {
 // prove makes, or finds, the certificate that the order has no place, and the gate that it proves.
 func (a *Attempts) prove(o place.Order) why.Gate {
 	if a.Quiet || a.blind() {
-		return NoRoom
+		return place.NoRoom
 	}
 	level := a.m.Level(o.Layout.Required)
 	key := index.Question{Class: o.Class, Need: len(o.Pods), Level: level, At: a.m.Standing(), Unmet: a.m.Unmet(o.Layout.Required)}

@@ -112,6 +112,9 @@ func (x *Search) Minimum() bool {
 	return ok
 }
 
+// NoRoom is the gate of a gang that has no place, for which nothing is proved yet.
+var NoRoom = why.Gate{Cause: why.ClusterFull, Certificate: -1}
+
 // Failure says why nothing was found. It is asked after Minimum has failed.
 func (x *Search) Failure() why.Gate {
 	// A failure proves something only if everything was tried. A search that ended early, or left

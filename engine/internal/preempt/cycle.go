@@ -85,6 +85,10 @@ type Cycle struct {
 	moved bool
 	// summed counts the gangs for which the cards were added up.
 	summed int
+	// going is, by workload, how many pods are on their way out for it; nil: not counted yet. counted is how many of the plan's
+	// evictions are in it.
+	going   map[string]int
+	counted int
 	// asked counts the trials of claims with few units, which have a budget together (fewTests).
 	asked int
 

@@ -8,6 +8,7 @@ import (
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/quantity"
+	"github.com/berth-dev/berth/engine/why"
 )
 
 // A claim. A gang that has found no place goes through these steps, in the order of their cost. Each is a proof that
@@ -39,10 +40,13 @@ const (
 	Freed                   // it has a place that was held for another, and can start at once
 )
 
-// MakeRoom looks for work that may be evicted for the gang, which has no place. If there is some, the plan evicts it
-// and holds the place. The model is changed only if the outcome is Evicting or Freed: then victims count as leaving,
+// MakeRoom looks for work that may be evicted for the gang, which has no place because of the gates. If there is some, the plan
+// evicts it and holds the place. Under policy fifo nobody is evicted for others. The model is changed only if the outcome is Evicting or Freed: then victims count as leaving,
 // and the holds as made.
-func (y *Cycle) MakeRoom(g *cluster.Gang, t cluster.Turn) Outcome {
+func (y *Cycle) MakeRoom(g *cluster.Gang, t cluster.Turn, gates []why.Gate) Outcome {
+	if y.m.Config.Policy == api.FIFO || !y.curable(gates) {
+		return Nothing
+	}
 	y.findFreeing()
 	// Where nobody more is evicted the outcome is mostly that of awaits and not Nothing: others may be on their way out for
 	// the gang since an earlier cycle.

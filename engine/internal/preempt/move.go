@@ -10,6 +10,7 @@ import (
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 	"github.com/berth-dev/berth/engine/internal/queue"
+	"github.com/berth-dev/berth/engine/why"
 )
 
 // Moves. Running work is moved so that a place becomes whole: for a gang that has room enough in all and none in one
@@ -37,11 +38,11 @@ import (
 //
 // In both a move is under way until its evictions are over, and no other begins before that (moving).
 
-// MoveFor looks for running work that can be moved elsewhere so that the gang, which has room enough in all and none
-// in one piece, has a place. It says whether work is moved for it. One gang at a time has work moved, and one in a
+// MoveFor looks for running work that can be moved elsewhere so that the gang has a place, which waits at the gates: if they
+// say that it has room enough in all and none in one piece. It says whether work is moved for it. One gang at a time has work moved, and one in a
 // cycle is tried.
-func (y *Cycle) MoveFor(g *cluster.Gang, t cluster.Turn) bool {
-	if !y.mayMoveFor(g) {
+func (y *Cycle) MoveFor(g *cluster.Gang, t cluster.Turn, gates []why.Gate) bool {
+	if !y.scattered(g, t, gates) || !y.mayMoveFor(g) {
 		return false
 	}
 	y.moved = true

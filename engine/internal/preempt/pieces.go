@@ -14,9 +14,9 @@ import (
 // mostSummed is for how many gangs in a cycle the cards are added up.
 const mostSummed = 16
 
-// InPieces says whether the gang, which has no place, could have one if what is free of the cards of its nodes were in one piece.
+// inPieces says whether the gang, which has no place, could have one if what is free of the cards of its nodes were in one piece.
 // It costs nothing where all GPUs are given whole, and otherwise a look at each card and device.
-func (y *Cycle) InPieces(g *cluster.Gang, t cluster.Turn) bool {
+func (y *Cycle) inPieces(g *cluster.Gang, t cluster.Turn) bool {
 	if !y.m.GivesParts() || y.summed == mostSummed || !y.mayMoveFor(g) {
 		return false
 	}

@@ -23,6 +23,9 @@ var noon = time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC)
 
 func gpus(n int64) api.Resources { return api.Resources{{Resource: gpu, Value: n}} }
 
+// full are the gates of a claimant that has no place.
+var full = []why.Gate{place.NoRoom}
+
 // world is a cluster with the queues "owed", which has quota for everything, and "borrower", which has none.
 type world struct {
 	snap   api.Snapshot
@@ -58,7 +61,7 @@ func (w *world) claim(t *testing.T, pods int, each int64) (victims []string) {
 	}
 	s, y := w.load()
 	g := s.m.Gangs["new"]
-	if got := y.MakeRoom(g, g.TurnNow()); got != Evicting && len(y.Plan.Evictions) > 0 {
+	if got := y.MakeRoom(g, g.TurnNow(), full); got != Evicting && len(y.Plan.Evictions) > 0 {
 		t.Errorf("the outcome is %d, with %d evictions", got, len(y.Plan.Evictions))
 	}
 	for _, e := range y.Plan.Evictions {
@@ -203,7 +206,7 @@ func TestManyClaimsOfFewUnitsShareABudget(t *testing.T) {
 	for i := range 6 {
 		g := s.m.Gangs[fmt.Sprint("new", i)]
 		before := asked
-		if y.MakeRoom(g, g.TurnNow()) != Nothing {
+		if y.MakeRoom(g, g.TurnNow(), full) != Nothing {
 			t.Errorf("somebody is evicted for %s", g.Key)
 		}
 		each = append(each, asked-before)
@@ -281,7 +284,7 @@ func TestFailureIsForgottenAtAnEviction(t *testing.T) {
 	var got []Outcome
 	for _, key := range []string{"first", "second", "third"} {
 		g := s.m.Pods[key].In
-		got = append(got, y.MakeRoom(g, g.TurnNow()))
+		got = append(got, y.MakeRoom(g, g.TurnNow(), full))
 	}
 	if diff := cmp.Diff([]Outcome{Nothing, Evicting, Evicting}, got); diff != "" {
 		t.Errorf("outcomes (-want +got):\n%s", diff)

@@ -124,10 +124,24 @@ func (l *Limits) told(g why.Gate) why.Gate {
 	return g
 }
 
-// Share tells a fair share of a queue, and what the queue would have, in the units of the resource.
-func (l *Limits) Share(queue string, dim int, fair, with int64) why.Share {
-	g := l.told(why.Gate{Resource: l.m.Dims.Names[dim], Need: with, Limit: fair})
-	return why.Share{Queue: queue, Resource: g.Resource, Fair: g.Limit, With: g.Need, Milli: g.Milli}
+// Spared is the gates of the gang with the fair share for which victims were spared that preemption found for it in this cycle, if
+// it did. The first gate about room on nodes says so, which the victims would have opened.
+func (l *Limits) Spared(g *cluster.Gang, gates []why.Gate) []why.Gate {
+	over, ok := l.OverShare(g)
+	i := slices.IndexFunc(gates, func(g why.Gate) bool {
+		switch g.Cause {
+		case why.ClusterFull, why.Fragmented, why.TopologyFragmented, why.Stranded, why.PodRules, why.SearchBudget:
+			return true
+		}
+		return false
+	})
+	if !ok || i < 0 {
+		return gates
+	}
+	gates = slices.Clone(gates) // others have the same
+	told := l.told(why.Gate{Resource: l.m.Dims.Names[over.Dim], Need: over.With, Limit: over.Fair})
+	gates[i].Share = why.Share{Queue: over.Queue.Name, Resource: told.Resource, Fair: told.Limit, With: told.Need, Milli: told.Milli}
+	return gates
 }
 
 // need is the least that the gang can ask for of a resource, as accounts count it. Of a GPU model, or a flavor, that

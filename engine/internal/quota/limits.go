@@ -33,6 +33,7 @@ type Preemption interface {
 	Settles(g *cluster.Gang) bool
 	Rights() []preempt.Right
 	Returning(dim int) int64
+	OverShare(g *cluster.Gang) (preempt.OverShare, bool)
 	EachAwaited(visit func(key string, g *cluster.Gang, holds []*cluster.Hold))
 }
 

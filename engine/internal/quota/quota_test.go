@@ -24,6 +24,7 @@ type nobody struct{}
 func (nobody) Settles(*cluster.Gang) bool                                   { return false }
 func (nobody) Rights() []preempt.Right                                      { return nil }
 func (nobody) Returning(int) int64                                          { return 0 }
+func (nobody) OverShare(*cluster.Gang) (over preempt.OverShare, ok bool)    { return }
 func (nobody) EachAwaited(func(string, *cluster.Gang, []*cluster.Hold))     {}
 func anyModel(*cluster.Gang) []string                                       { return []string{""} }
 func notPlain(*cluster.Gang) (demands []quantity.Demand, need int, ok bool) { return nil, 0, false }
