@@ -5,10 +5,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/engine/internal/api"
-	"github.com/berth-dev/berth/engine/internal/attempt"
-	"github.com/berth-dev/berth/engine/internal/cluster"
-	"github.com/berth-dev/berth/engine/internal/index"
-	"github.com/berth-dev/berth/engine/internal/quantity"
+	"github.com/berth-dev/berth/engine/internal/census"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -35,6 +32,27 @@ func (s *State) Try(key string, now time.Time) (e why.Explanation, placements []
 	return e, placements
 }
 
+// PerNode counts for every node, as a domain of its own, how many pods like this one would fit there now if it were
+// alone in line and in its gang, and what keeps it out. Of several GPU models the first counts. Features that the
+// engine does not decide are not looked at. It is false for a pod that is not to be placed. The state is the same
+// before and after; the certificate shares memory with later ones: do not write to it.
+func (s *State) PerNode(key string, now time.Time) (cert why.Certificate, ok bool) {
+	s.freshen()
+	p := s.m.Pods[key]
+	if p == nil || p.In == nil {
+		return cert, false
+	}
+	y := s.newCycle(now)
+	y.undone(func() {
+		y.expire()
+		if ok = p.Waits(); ok {
+			y.attempts.Claim(p.In)
+			cert = y.attempts.PerNode(p.In, p)
+		}
+	})
+	return cert, ok
+}
+
 // explain runs the cycle until the workload has had its turn.
 func (s *State) explain(key string, y *cycle) why.Explanation {
 	e := why.Explanation{Workload: key, Now: y.Now}
@@ -57,7 +75,9 @@ func (s *State) explain(key string, y *cycle) why.Explanation {
 	w := y.Plan.Waiting[i]
 	e.Verdict, e.Cause, e.Ahead, e.Steps = w.Verdict, w.Cause, y.ahead, y.attempts.Steps
 	e.Gates, e.Certificates = why.Cite(w.Gates, y.Plan.Certificates)
-	e.Releasing, e.ReleasedBy = y.releasing(g)
+	if matches := y.attempts.Matches(g); matches != nil {
+		e.Releasing, e.ReleasedBy = census.Releasing(s.m, matches)
+	}
 	return e
 }
 
@@ -70,39 +90,4 @@ func (s *State) idle(key string) why.Verdict {
 		return why.Placed
 	}
 	return why.Absent
-}
-
-// releasing adds up what terminating pods give back on nodes that the gang's first waiting member matches.
-func (y *cycle) releasing(g *cluster.Gang) (api.Resources, time.Time) {
-	i := slices.IndexFunc(g.All(), (*cluster.Pod).Waits)
-	if i < 0 {
-		return nil, time.Time{}
-	}
-	s := y.s
-	c := y.attempts.Kin(g, g.TurnNow(), attempt.Way{}).Class(g.All()[i])
-	var by time.Time
-	var sum quantity.Vector
-	for _, n := range s.m.SortedNodes() {
-		if n.Bucket == nil || s.ix.MaskOf(c, n).State == index.Excluded {
-			continue
-		}
-		for _, p := range n.Pods {
-			if !p.Terminating {
-				continue
-			}
-			for _, d := range p.Demands {
-				sum.Add(d.Dim, d.Amount)
-			}
-			if p.ReleaseAt.After(by) {
-				by = p.ReleaseAt.UTC()
-			}
-		}
-	}
-	var out api.Resources
-	for dim, v := range sum {
-		if v > 0 && dim != quantity.DimPods {
-			out = append(out, api.Amount{Resource: s.m.Dims.Names[dim], Value: v})
-		}
-	}
-	return out.Sorted(), by
 }

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/engine/why"
 )
 
 func TestWhoHoldsWhat(t *testing.T) {
@@ -87,4 +88,28 @@ func TestCountingChangesNothing(t *testing.T) {
 			t.Fatalf("after asking:\n%s", diff)
 		}
 	})
+}
+
+// What terminating pods give back counts on nodes where the workload may be. A volume, a refusal or a name keep it from a node as
+// much as a selector does.
+func TestReleasingIsOfNodesThatMatch(t *testing.T) {
+	s := engine.Snapshot{Version: engine.SnapshotVersion}
+	for _, name := range []string{"n1", "n2", "n3"} {
+		s.Nodes = append(s.Nodes, engine.Node{Name: name, Allocatable: engine.Resources{{Resource: gpu, Value: 8}, {Resource: engine.Pods, Value: 100}}})
+		leaves := engine.Pod{Key: "a/leaves-" + name, UID: "u", Node: name, Terminating: true, ReleaseAt: noon.Add(time.Minute)}
+		leaves.Requests = engine.Resources{{Resource: gpu, Value: 8}}
+		s.Pods = append(s.Pods, leaves)
+	}
+	waits := engine.Pod{Key: "a/waits", UID: "u"}
+	waits.Requests = engine.Resources{{Resource: gpu, Value: 8}}
+	waits.Nodes = []string{"n1", "n2"} // those that reach its volume
+	s.Pods = append(s.Pods, waits)
+	s.Refusals = []engine.Refusal{{Pod: "a/waits", UID: "u", Version: 1, Node: "n2", Until: noon.Add(time.Hour)}}
+	e := engine.Load(s, engine.Config{}).Explain("a/waits", noon, 0)
+	if diff := cmp.Diff([]why.Amount{{Resource: gpu, Value: 8}}, e.Releasing); diff != "" {
+		t.Errorf("releasing:\n%s", diff)
+	}
+	if want := noon.Add(time.Minute); !e.ReleasedBy.Equal(want) {
+		t.Errorf("released by %v, want %v", e.ReleasedBy, want)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/index"
 	"github.com/berth-dev/berth/engine/internal/place"
+	"github.com/berth-dev/berth/engine/why"
 )
 
 // Way is one way to serve a gang: the GPU model and the flavors that it is tried with.
@@ -129,6 +130,26 @@ func (a *Attempts) offered(models []string) []string {
 // Kin makes the gang's members into classes for one way to serve it.
 func (a *Attempts) Kin(g *cluster.Gang, t cluster.Turn, w Way) place.Kin {
 	return a.placer.NewKin(g, t, w.Model, a.modelsApart(g), w.Flavors, a.refusals(g))
+}
+
+// Matches returns which nodes the first member of the gang that waits may be on, whatever is free there, with any GPU model that
+// the gang may have; nil: no member waits.
+func (a *Attempts) Matches(g *cluster.Gang) func(*cluster.Node) bool {
+	i := slices.IndexFunc(g.All(), (*cluster.Pod).Waits)
+	if i < 0 {
+		return nil
+	}
+	c := a.Kin(g, g.TurnNow(), Way{}).Class(g.All()[i])
+	return func(n *cluster.Node) bool { return n.Bucket != nil && a.ix.Matches(c, n) }
+}
+
+// PerNode counts how many pods like this one of the gang would fit on each node, each as a domain of its own, with the first GPU
+// model that the gang may have.
+func (a *Attempts) PerNode(g *cluster.Gang, p *cluster.Pod) why.Certificate {
+	model := slices.Concat(a.Models(g), p.GPU.Models, []string{""})[0]
+	c := a.Kin(g, g.TurnNow(), Way{Model: model}).Class(p)
+	cert, _ := a.ix.Certify(index.Question{Class: c, Need: 1, Level: cluster.NodeLevel})
+	return cert
 }
 
 // Kins returns how the gang's members are made into classes, once for each GPU model and choice of flavors that is tried.

@@ -140,9 +140,12 @@ func TestTalliesAndHolders(t *testing.T) {
 	if n := len(Tallies(m, "solo")); n != 1 {
 		t.Errorf("%d workloads in one namespace", n)
 	}
-	all := Holders(m, gpu, func(n *cluster.Node) bool { return n.Name == "n0" })
+	all := Holders(m, "solo/q", gpu, func(n *cluster.Node) bool { return n.Name == "n0" })
 	if diff := cmp.Diff([]Held{{"solo/p", 4}, {"team/g", 2}, {"kube/other", 1}}, all); diff != "" {
 		t.Errorf("holders (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]Held{{"team/g", 2}, {"kube/other", 1}}, Holders(m, "solo/p", gpu, func(n *cluster.Node) bool { return n.Name == "n0" })); diff != "" {
+		t.Errorf("holders but for one of them (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]Held{{"team/g", 4}}, Charged(m, "q", gpu)); diff != "" {
 		t.Errorf("charged (-want +got):\n%s", diff)

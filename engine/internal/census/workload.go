@@ -111,8 +111,8 @@ type Held struct {
 	Amount   int64
 }
 
-// Holders lists who has the resource on the nodes: most first, then by key.
-func Holders(m *cluster.Model, resource string, on func(*cluster.Node) bool) []Held {
+// Holders lists who has the resource on the nodes, other than the workload: most first, then by key.
+func Holders(m *cluster.Model, workload, resource string, on func(*cluster.Node) bool) []Held {
 	sum, dim := make(map[string]int64), m.Dims.ID(resource)
 	//archtest:any-order it only adds up
 	for _, n := range m.Nodes {
@@ -123,7 +123,37 @@ func Holders(m *cluster.Model, resource string, on func(*cluster.Node) bool) []H
 			sum[p.WorkloadKey()] += p.Amount(dim)
 		}
 	}
+	delete(sum, workload)
 	return most(sum)
+}
+
+// Releasing adds up what terminating pods give back on the nodes, and says by when they will have, at the latest; zero: none of them
+// says when it ends.
+func Releasing(m *cluster.Model, on func(*cluster.Node) bool) (out api.Resources, by time.Time) {
+	var sum quantity.Vector
+	//archtest:any-order it only adds up
+	for _, n := range m.Nodes {
+		if !on(n) {
+			continue
+		}
+		for _, p := range n.Pods {
+			if !p.Terminating {
+				continue
+			}
+			for _, d := range p.Demands {
+				sum.Add(d.Dim, d.Amount)
+			}
+			if p.ReleaseAt.After(by) {
+				by = p.ReleaseAt.UTC()
+			}
+		}
+	}
+	for dim, v := range sum {
+		if v > 0 && dim != quantity.DimPods {
+			out = append(out, api.Amount{Resource: m.Dims.Names[dim], Value: v})
+		}
+	}
+	return out.Sorted(), by
 }
 
 // Charged lists who has the resource at the queue's expense: most first, then by key.

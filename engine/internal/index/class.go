@@ -703,6 +703,11 @@ func (x *Index) MaskOf(c *Class, n *cluster.Node) mask {
 	return m
 }
 
+// Matches says whether pods of the class may be on the node, whatever is free there and whatever other pods are on it.
+func (x *Index) Matches(c *Class, n *cluster.Node) bool {
+	return x.MaskOf(c, n).State != Excluded && !(c.Local && c.Excludes(n))
+}
+
 // maskOfKind returns what nodes of the kind mean to the class, or that it differs from node to
 // node. It is worked out once for each group of kinds that pods of the shape cannot tell apart.
 func (x *Index) maskOfKind(c *Class, kind *kindOf) mask {

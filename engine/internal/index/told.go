@@ -220,7 +220,7 @@ func (x *Index) keptByRules(c *Class, key Question) bool {
 	need := int64(key.Need)
 	more := func(b *cluster.Bucket, from, to int) (sum int64) {
 		for i := from; i < to && sum < need; i++ {
-			if n := b.Nodes[i]; x.MaskOf(c, n).State != Excluded && !(c.Local && c.Excludes(n)) {
+			if n := b.Nodes[i]; x.Matches(c, n) {
 				sum += x.Room(c, n)
 			}
 		}
