@@ -1,6 +1,7 @@
 package l3
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/life"
+	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/diagnose/internal/queue"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
@@ -30,10 +32,59 @@ func invalidObject(c *check.Case) []check.Finding {
 	if r := life.DeniedBy(c, life.ByValidation); r != nil && life.Wanted(c) && elseWrong(c, r) {
 		return []check.Finding{{Message: fmt.Sprintf("the API server does not accept the pods of %s: %s", facts.RefTo(c.Owner()), wording.Shortened(wording.OneLine(r.Text), 400)), Evidence: []facts.Evidence{r.Evidence}}}
 	}
+	if f := computed(c); f != nil {
+		return []check.Finding{*f}
+	}
 	if f := nameTaken(c); f != nil {
 		return []check.Finding{*f}
 	}
 	return queue.Shut(c, why.InvalidObject)
+}
+
+// computed is about a field of the pod that the API server computes from an object that the pod names, and that was written with
+// another value: priority and preemptionPolicy come from a PriorityClass, overhead from a RuntimeClass.
+func computed(c *check.Case) *check.Finding {
+	r := life.DeniedBy(c, life.ByAdmission)
+	if r == nil || !life.Wanted(c) {
+		return nil
+	}
+	spec, field, value, from := &place.Written(c).Spec, "", "", "PriorityClass"
+	switch strings.ToLower(r.Name) {
+	case "priority":
+		if spec.Priority != nil {
+			field, value = "priority", fmt.Sprint(*spec.Priority)
+		}
+	case "preemptionpolicy":
+		if spec.PreemptionPolicy != nil {
+			field, value = "preemptionPolicy", string(*spec.PreemptionPolicy)
+		}
+	case "overhead":
+		if len(spec.Overhead) > 0 {
+			field, value, from = "overhead", amounts(spec.Overhead), "RuntimeClass"
+		}
+	}
+	if field == "" && c.Edited() {
+		return nil
+	}
+	f := &check.Finding{
+		Message:  fmt.Sprintf("the API server computes %s of the pods of %s from their %s, and refuses the value that was written: %s", cmp.Or(field, r.Name), facts.RefTo(c.Owner()), from, wording.Shortened(wording.OneLine(r.Text), 300)),
+		Evidence: []facts.Evidence{r.Evidence},
+		Advice:   fmt.Sprintf("Leave the field out, and name the %s that has the value.", from),
+	}
+	if field != "" {
+		f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(c.Owner()).In(), Field: "spec." + field, Value: value})
+		f.Edits = []edit.Edit{{Side: edit.Workload, Cost: 1, Text: fmt.Sprintf("leave out %s, which the API server computes from the pod's %s", field, from), Ops: []edit.Op{{Op: "remove", Path: edit.Pointer("spec", field)}}}}
+	}
+	return f
+}
+
+func amounts(list corev1.ResourceList) string {
+	var out []string
+	for name, q := range list {
+		out = append(out, fmt.Sprintf("%s=%s", name, q.String()))
+	}
+	slices.Sort(out)
+	return strings.Join(out, ", ")
 }
 
 // nameTaken is about a pod that another one has the name of, which nobody has deleted.

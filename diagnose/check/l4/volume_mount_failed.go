@@ -26,7 +26,7 @@ var volumeMountFailedCheck = check.Check{
 }
 
 func volumeMountFailed(c *check.Case) []check.Finding {
-	all := life.Troubles(c, "FailedAttachVolume", "FailedMount", "FailedMapVolume")
+	all := slices.DeleteFunc(life.Troubles(c, "FailedAttachVolume", "FailedMount", "FailedMapVolume"), func(e *corev1.Event) bool { return saidOfClaim(c, e) })
 	if len(all) == 0 {
 		return standingVolumes(c)
 	}
@@ -79,10 +79,31 @@ func volumeMountFailed(c *check.Case) []check.Finding {
 		f.Owner, f.Advice = check.Platform, fmt.Sprintf("Look at driver %s and what it asks for the pod: it makes the volume for this pod alone, and no storage is behind it.", inline(c.Pod, e.Message))
 	case wording.Mentions(e.Message, "hostpath type check failed"):
 		f.Owner, f.Advice = check.User, "Correct the hostPath in the pod: the node has nothing of that type there."
+	case wording.Mentions(e.Message, "but is specified in volumemounts", "but is specified in volumedevices"):
+		f.Owner, f.Advice = check.User, "A volume of mode Block belongs into volumeDevices of a container, and one of mode Filesystem into volumeMounts: correct the container, or make the claim anew with the other volumeMode."
 	case wording.Mentions(e.Message, "not found in the list of registered csi drivers"):
 		f.Layer, f.Owner, f.Advice = check.L2, check.Platform, fmt.Sprintf("Have the CSI driver's pod on node %s repaired: the kubelet does not know the driver.", c.Pod.Spec.NodeName)
 	}
 	return []check.Finding{f}
+}
+
+var processedClaim = regexp.MustCompile(`error processing PVC ([^/ ]+)/([^: ]+): `)
+
+// saidOfClaim says whether the kubelet only repeats what the API server told it of a claim and its volume, and that is told from
+// those objects: the claim is lost (volume-unbound), or an edit has both agree.
+func saidOfClaim(c *check.Case, e *corev1.Event) bool {
+	m := processedClaim.FindStringSubmatch(e.Message)
+	if m == nil {
+		return false
+	}
+	for _, claim := range c.PersistentVolumeClaims {
+		if claim.Namespace != m[1] || claim.Name != m[2] || claim.DeletionTimestamp != nil {
+			continue
+		}
+		v := life.VolumeOf(c.Facts, claim)
+		return claim.Status.Phase == corev1.ClaimLost || c.WasEdited(claim) && v != nil && len(life.Disagreements(claim, v)) == 0
+	}
+	return false
 }
 
 var namedVolume = regexp.MustCompile(`volume "([^"]+)"`)

@@ -43,7 +43,8 @@ const (
 	ByRights         refuser = "rights"
 	ByValidation     refuser = "validation"
 	ByConversion     refuser = "conversion webhook"
-	ByName           refuser = "name" // somebody else has it
+	ByName           refuser = "name"      // somebody else has it
+	ByAdmission      refuser = "admission" // it computes a field that was written otherwise
 	ByOther          refuser = "other"
 )
 
@@ -67,6 +68,8 @@ var refusers = []struct {
 	{ByNamespace, regexp.MustCompile(`unable to create new content in namespace (\S+) because it is being terminated()`)},
 	{ByRights, regexp.MustCompile(`is forbidden: User "([^"]*)" (cannot (?s:.*))`)},
 	{ByValidation, regexp.MustCompile(`(?i:\bpod |\bresourceclaim\.resource\.k8s\.io |\bpersistentvolumeclaim )"[^"]*" is invalid: ()(?s:(.*))`)},
+	{ByAdmission, regexp.MustCompile(`(?:the (?:integer|string) value of (?i:(priority|preemptionPolicy)) \([^)]*\) must not be provided in pod spec(?s:.*))()`)},
+	{ByAdmission, regexp.MustCompile(`Pod(?:'s)? (Overhead) (?:doesn't match|set without corresponding) RuntimeClass.*()`)},
 	{ByName, regexp.MustCompile(`pods "([^"]*)" already exists()`)}, // "object is being deleted: " may stand before it
 	{ByOther, regexp.MustCompile(`(?i:\bpods? |\bresourceclaims\.resource\.k8s\.io |\bpersistentvolumeclaims )"[^"]*" is forbidden: ()(?s:(.*))`)},
 }
