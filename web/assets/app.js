@@ -1,7 +1,7 @@
 import { h, fill, span, ask } from "./dom.js";
 import { admitted } from "./first.js";
-import { onChange, state, table, now } from "./store.js";
-import { read, link } from "./url.js";
+import { clocked, onChange, silent, state, table, now } from "./store.js";
+import { link, one, read } from "./url.js";
 import * as fleet from "./fleet.js";
 import * as queues from "./queues.js";
 import * as why from "./why.js";
@@ -15,9 +15,9 @@ let shown = "";
 
 function route() {
   const { view, params } = read();
-  const [title, module] = views[view] || views.fleet;
   leave();
-  shown = views[view] ? view : "fleet";
+  shown = one(view, Object.keys(views));
+  const [title, module] = views[shown];
   document.title = `${title} · Berth`;
   document.getElementById("title").textContent = title;
   for (const a of document.querySelectorAll("#tabs a")) a.toggleAttribute("aria-current", a.dataset.view === shown);
@@ -60,14 +60,13 @@ paint();
 const age = document.getElementById("age"), notes = document.getElementById("notes");
 let said = "", shared = false;
 function tell() {
-  const silent = state.heard ? Date.now() - state.heard : 0;
-  const live = state.connected && silent < 12000;
+  const quiet = silent(), live = state.connected && quiet < 12000;
   age.className = live ? "live" : "stale";
-  age.textContent = live ? "live" : state.sorry ? "not live" : state.heard ? `${span(silent)} old` : "connecting";
+  age.textContent = live ? "live" : state.sorry ? "not live" : state.heard ? `${span(quiet)} old` : "connecting";
   const lines = [];
   if (state.refused) lines.push(["bad", shared ? "You are not signed in any more, or may not see this page any more. Sign in and load it again." : admitted() ? "This page is not signed in any more: the server was started again. Run `berth ui` and open its link." : "This browser has no key for the page: run `berth ui`, and open in it the link that this prints. Each link works once."]);
-  else if (!live && state.sorry) lines.push(["bad", `${state.sorry}${state.heard ? ` What is shown is ${span(silent)} old.` : ""}`]);
-  else if (!live && state.heard) lines.push(["bad", `The server does not answer. What is shown is ${span(silent)} old.`]);
+  else if (!live && state.sorry) lines.push(["bad", `${state.sorry}${state.heard ? ` What is shown is ${span(quiet)} old.` : ""}`]);
+  else if (!live && state.heard) lines.push(["bad", `The server does not answer. What is shown is ${span(quiet)} old.`]);
   if (Math.abs(state.skew) > 5000) lines.push(["", `The clocks of this browser and of the server are ${span(Math.abs(state.skew))} apart. Times are the server's.`]);
   const all = (names) => (names.length < 2 ? names[0] : `${names.slice(0, -1).join(", ")} and ${names[names.length - 1]}`);
   const never = [], partly = new Map(), ours = [];
@@ -92,4 +91,6 @@ setInterval(tell, 1000);
 
 ask("about").then((a) => { shared = !!a.shared; document.getElementById("cluster").textContent = [a.cluster, shared && a.namespace && `namespace ${a.namespace}`].filter(Boolean).join(" · "); }).catch(() => {});
 performance.mark("started");
+await Promise.race([clocked, new Promise((done) => setTimeout(done, 1000))]);
 route();
+if (!state.skew) clocked.then(() => { if (state.skew) route(); }); // it was late, and what the views asked for is of another time

@@ -8,6 +8,9 @@ export const target = 0.7;
 
 export const spans = [["15 min", 900], ["1 h", 3600], ["6 h", 21600], ["24 h", 86400], ["7 d", 604800], ["30 d", 2592000]];
 
+// back is how far back an address looks, in seconds.
+export const back = (params, unsaid) => { const n = Number(params.get("span")); return n >= 60 && n <= 366 * 86400 ? Math.round(n) : unsaid; };
+
 const day = 86400000;
 
 // clock words a time: with the date where that is not today's.

@@ -1,6 +1,6 @@
 import { h, fill, count, plural, ask, say } from "./dom.js";
 import { table, onChange, state, now } from "./store.js";
-import { set, link } from "./url.js";
+import { link, one, set, time } from "./url.js";
 import { layout, groups, cell, gap, cellAt } from "./layout.js";
 import { ways, kinds, marked, readTheme, pixels } from "./colour.js";
 import { nodeTable } from "./nodetable.js";
@@ -24,7 +24,7 @@ export function show(main, params) {
   const tip = h("div.tip", { hidden: true }), panel = h("aside.detail", { "aria-label": "Selection" }), legend = h("div.legend"), nothing = h("div.nothing", { hidden: true }), stage = h("div.stage", canvas, tip, nothing), sum = h("div.sum"), parts = h("div.parts", { "aria-hidden": "true" }), under = h("div.under");
   const search = h("input", { type: "search", placeholder: "Search ( / )", title: "Node, pod, job, queue, model, rack or state", "aria-label": "Search", value: params.get("q") || "" });
   const colour = h("select", { "aria-label": "Colour by" }, Object.entries(ways).map(([k, w]) => h("option", { value: k, selected: k === params.get("colour") }, w.title)));
-  let group = groups[params.get("group")] ? params.get("group") : "place";
+  let group = one(params.get("group"), Object.keys(groups));
   const grouping = h("select", { "aria-label": "Group by", onchange: () => { group = grouping.value; set({ group: group === "place" ? "" : group }); moved = false; relayout(); } }, Object.entries(groups).map(([k, [t]]) => h("option", { value: k, selected: k === group }, t)));
   const asTable = h("button", { type: "button", "aria-pressed": "false" }, "Table");
   const fit = fitForm(), replayBar = scrubber();
@@ -34,7 +34,7 @@ export function show(main, params) {
   let wanted = 0, width = 0, height = 0, ratio = 1, base = 1; // base is how large text is, of 14 pixels
   const bitmaps = new Map(); // block name → {canvas, k, stale}
   const selected = new Set((params.get("sel") || "").split(",").filter(Boolean));
-  let focus = "", hover = null, query = "", matches = null, found = new Map(), way = ways[params.get("colour")] || ways.state;
+  let focus = "", hover = null, query = "", matches = null, found = new Map(), way = ways[one(params.get("colour"), Object.keys(ways))];
   const mirror = nodeTable(under, { selected, nodes: () => nodes, pick: (name, add) => pick([name], add), summary });
 
   function relayout() {
@@ -456,7 +456,7 @@ export function show(main, params) {
       main.classList.add("past");
       end = now();
       try { since = (await ask("past", { from: Math.round(end - 2592000000), to: Math.round(end), parts: 1 })).since; } catch (err) { when.textContent = err.message; slider.disabled = true; live = true; return; }
-      const t = Number.isFinite(at) && at > 0 ? Math.min(end, Math.max(since, at)) : end;
+      const t = at > 0 ? Math.min(end, Math.max(since, at)) : end;
       slider.value = String(Math.round((1000 * (t - since)) / Math.max(1, end - since)));
       await moveTo(t);
     }
@@ -504,6 +504,6 @@ export function show(main, params) {
   summary();
   detail();
   showTable(params.get("view") === "table");
-  if (!live) replayBar.begin(Number(params.get("at")));
+  if (!live) replayBar.begin(time(params.get("at")));
   return () => { stop(); replayBar.stop(); main.classList.remove("past", "tabled"); watching.disconnect(); removeEventListener("themed", themed); cancelAnimationFrame(wanted); clearTimeout(summed); };
 }

@@ -1,12 +1,12 @@
 import { h, fill, scroll, count, plural, span, ask } from "./dom.js";
 import { onChange, waiting, unread, now } from "./store.js";
-import { link, set } from "./url.js";
-import { chart, clock, past, share, spanPicker, target } from "./chart.js";
+import { link, set, times } from "./url.js";
+import { back, chart, clock, past, share, spanPicker, target } from "./chart.js";
 
 const hours = (n) => (n === 0 ? "0" : n < 10 ? n.toFixed(2) : count(n));
 
 export function show(main, params) {
-  let seconds = Number(params.get("span")) || 3600, from = Number(params.get("from")) || 0, to = Number(params.get("to")) || 0;
+  let seconds = back(params, 3600), [from, to] = times(params);
   let data = { points: [], waits: { n: 0 } }, stopped = new AbortController(), reading = new AbortController();
   const drawn = h("div.chart"), facts = h("dl.tiles"), causes = h("div"), events = h("div"), moments = h("ul.moments"), said = h("p.hint"), differ = h("section.panel.differ", { hidden: true, "aria-live": "polite" });
   const picture = chart(drawn, { pick: (a, b) => { from = a; to = b; set({ from: a || "", to: b || "" }); compare(); list(); } });

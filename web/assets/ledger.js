@@ -1,7 +1,7 @@
 import { h, fill, scroll, count, plural, span, ask, copyable, csv } from "./dom.js";
-import { set } from "./url.js";
+import { one, set, times } from "./url.js";
 import { now } from "./store.js";
-import { chart, clock, past, spanPicker } from "./chart.js";
+import { back, chart, clock, past, spanPicker } from "./chart.js";
 
 const stages = ["paid", "launched", "registered", "ready", "advertised", "healthy", "schedulable", "allocated", "busy"];
 
@@ -13,9 +13,11 @@ function money(amounts, gpus, unpriced) {
   return known.concat(unpriced ? [`${plural(unpriced, "GPU")} unknown`] : []).join(" + ");
 }
 
+const ways = ["reservation", "pool", "zone", "cause"], accounts = ["queue", "namespace", "user", "experiment"];
+
 export function show(main, params) {
-  let by = params.get("by") || "reservation";
-  const body = h("div"), select = h("select", { "aria-label": "Rows by", onchange: () => { by = select.value; set({ by }); look(); } }, ["reservation", "pool", "zone", "cause"].map((v) => h("option", { value: v, selected: v === by }, v)));
+  let by = one(params.get("by"), ways);
+  const body = h("div"), select = h("select", { "aria-label": "Rows by", onchange: () => { by = select.value; set({ by }); look(); } }, ways.map((v) => h("option", { value: v, selected: v === by }, v)));
   main.append(h("section.panel", h("div.head", h("h2", "Where paid GPUs go, now"), h("label", "Rows by ", select), csv("capacity", "berth-capacity.csv", () => ({ by })), h("span.grow"), copyable(`berth capacity --by ${by}`)), body));
   const account = costs(main, params);
   let stopped = new AbortController();
@@ -69,9 +71,10 @@ const unheld = [
 
 // costs is who used the GPUs in a span, and what that comes to: `berth cost`. It returns how to stop.
 function costs(main, params) {
-  let by = params.get("who") || "queue", seconds = Number(params.get("span")) || 86400, from = Number(params.get("from")) || 0, to = Number(params.get("to")) || 0, stopped = new AbortController(), reading = new AbortController();
+  let by = one(params.get("who"), accounts), seconds = back(params, 86400), [from, to] = times(params), stopped = new AbortController(), reading = new AbortController();
+  if (from === to) from = to = 0; // the account of an instant is none
   const drawn = h("div.chart"), body = h("div", h("p.busy", "Reading the decision log…")), command = h("div");
-  const select = h("select", { "aria-label": "A line per", onchange: () => { by = select.value; set({ who: by === "queue" ? "" : by }); look(); } }, ["queue", "namespace", "user", "experiment"].map((v) => h("option", { value: v, selected: v === by }, v)));
+  const select = h("select", { "aria-label": "A line per", onchange: () => { by = select.value; set({ who: by === "queue" ? "" : by }); look(); } }, accounts.map((v) => h("option", { value: v, selected: v === by }, v)));
   const picture = chart(drawn, { high: 150, pick: (a, b) => { [from, to] = b > a ? [a, b] : [0, 0]; set({ from: from || "", to: to || "" }); look(); } });
   main.append(h("section.panel", h("div.head", h("h2", "Over time, and who used them"), h("label", "A line per ", select), csv("cost", "berth-cost.csv", asked), h("span.grow"), spanPicker(seconds, (n) => { seconds = n; set({ span: n === 86400 ? "" : n }); picture.choose([0, 0]); draw(); })), h("p.hint", "Drag over the chart for the account of that time; with the keyboard, Shift and the arrows."), drawn, body, command));
 

@@ -2,7 +2,7 @@
 import { first, get, renewed } from "./first.js";
 
 export const table = { node: new Map(), workload: new Map(), queue: new Map(), source: new Map(), total: new Map(), line: new Map() };
-export const state = { connected: false, heard: 0, skew: 0, version: 0, whole: 0, refused: false, sorry: "" };
+export const state = { connected: false, heard: 0, heardAt: 0, skew: 0, version: 0, whole: 0, refused: false, sorry: "" };
 
 const listeners = new Set();
 let touched = new Set();
@@ -60,6 +60,13 @@ function take(message) {
 let of = ""; // the table that the version is of
 let retry = 500;
 
+// clocked is kept once the server's clock is known: to a second, by its first answer, and then by its stream. Views ask for spans of time, so
+// a browser whose clock is wrong must not ask before.
+export const clocked = first.then((answer) => {
+  const off = Date.parse(answer.headers.get("Date")) + 500 - Date.now();
+  if (!state.heard && Math.abs(off) > 2000) state.skew = off;
+}, () => { /* the stream says what is the matter */ });
+
 // begin takes the whole table, which was asked for before this script was there, and then its changes.
 export async function begin() {
   try {
@@ -78,7 +85,17 @@ export async function begin() {
 
 // follow reads the stream to its end. An EventSource would do the same, but cannot carry the key.
 async function follow() {
-  const answer = await get(`stream${of ? `?since=${state.version}&of=${of}` : ""}`, { headers: { Accept: "text/event-stream" } });
+  const given = new AbortController(), began = performance.now();
+  // A connection can die without a word, in a tunnel or while the machine sleeps: nothing is heard, and reading goes on for ever.
+  const watch = setInterval(() => { if (Math.min(silent() || Infinity, performance.now() - began) > deaf) given.abort(); }, 1000);
+  try { await listen(given.signal); } finally { clearInterval(watch); }
+}
+
+// deaf is after how many milliseconds of silence the stream is begun again. The server says something every 5 seconds.
+const deaf = 20000;
+
+async function listen(signal) {
+  const answer = await get(`stream${of ? `?since=${state.version}&of=${of}` : ""}`, { headers: { Accept: "text/event-stream" }, signal });
   state.refused = [401, 403].includes(answer.status);
   if (state.refused) renewed();
   if (answer.status === 503) hear("sorry", JSON.stringify((await answer.json().catch(() => ({}))).error || ""));
@@ -99,12 +116,17 @@ function hear(event, data) {
   if (event !== "now") return;
   state.sorry = "";
   state.heard = Date.now();
+  state.heardAt = performance.now();
   state.skew = Number(data) - state.heard;
   state.connected = true;
   retry = 500;
   touched.add("now");
   notify();
 }
+
+// silent is for how many milliseconds the server has said nothing. The clock of the day may be set while the page is open, and the other one
+// may stand while the machine sleeps: the longer time is shown.
+export const silent = () => (state.heard ? Math.max(Date.now() - state.heard, performance.now() - state.heardAt) : 0);
 
 // now is the server's clock.
 export const now = () => Date.now() + state.skew;

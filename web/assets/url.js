@@ -13,6 +13,18 @@ export function set(changes) {
   history.replaceState(null, "", `#${view}${query ? "?" + query : ""}`);
 }
 
+// time reads an instant of the address, in milliseconds; 0 where it is none.
+export const time = (text) => { const n = Number(text); return n > 0 && n < 8.64e15 ? Math.round(n) : 0; };
+
+// times reads a span of it. One that ends before it begins is none.
+export function times(params) {
+  const from = time(params.get("from")), to = time(params.get("to"));
+  return from && to >= from ? [from, to] : [0, 0];
+}
+
+// one reads one of the values that there are, the first where the address has another. What it has is in commands to copy.
+export const one = (text, values) => (values.includes(text) ? text : values[0]);
+
 export const link = (view, params) => {
   const query = new URLSearchParams(params || {}).toString();
   return `#${view}${query ? "?" + query : ""}`;
