@@ -82,7 +82,7 @@ func (y *cycle) sameAnswer(q *order.Queued) bool {
 	}
 	if a.Passing {
 		y.times.Blocked()
-		y.times.WakeAged(q.Turn)
+		y.times.WakeOpen(q.Gang.Queue(), q.Turn, q.Rank)
 	}
 	a.Waiting.Gang = q.Key
 	y.Plan.Waiting = append(y.Plan.Waiting, a.Waiting)

@@ -103,6 +103,32 @@ func TestAPromiseIsForTheFirstEndThatSuffices(t *testing.T) {
 	}
 }
 
+// A workload that may be passed wakes when it comes of age, if it is the head of its queue then: not in a queue that has one,
+// where it would be behind that one, and not where nobody is passed.
+func TestWakesForWhoBecomesTheHead(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		config api.Config
+		led    bool
+		want   time.Time
+	}{
+		{"no head yet", api.Config{Overtake: time.Hour}, false, at(1)},
+		{"behind a head", api.Config{Overtake: time.Hour}, true, time.Time{}},
+		{"nobody is passed", api.Config{Overtake: time.Hour, Policy: api.Strict}, false, time.Time{}},
+	} {
+		pods := []api.Pod{lone("waits", 1, 0), lone("other", 1, 0)}
+		pods[0].Created, pods[1].Created = noon, noon
+		w := newWorld(1, c.config, api.Snapshot{Pods: pods})
+		if c.led {
+			w.Lead(w.gang("other"), 0, true)
+		}
+		w.WakeOpen("", w.gang("waits").TurnNow(), 0)
+		if got := w.draft.Plan.WakeAt; !got.Equal(c.want) {
+			t.Errorf("%s: wakes at %v, not %v", c.name, got, c.want)
+		}
+	}
+}
+
 // Nanoseconds of Unix time end in the year 2262. Work that is told to run beyond that does not end now for it.
 func TestAPromiseBehindWorkOfLifetimes(t *testing.T) {
 	w := newWorld(1, api.Config{}, api.Snapshot{Pods: []api.Pod{

@@ -109,12 +109,11 @@ func (c *Calendar) reopen(g *cluster.Gang) {
 // A gang that is not old enough yet can become the head of its queue once it is, in place of a later one, which then no longer
 // blocks the queue. That includes a gang that was promised a start before. So the plan wakes when such a gang comes of age.
 func (c *Calendar) Eldest(g *cluster.Gang, t cluster.Turn, rank int32, gates []why.Gate, able func() bool) (eldest, must bool) {
-	if !Passing(gates) || c.Strict(g.Queue()) || c.Led(g.Queue(), rank) {
+	if !Passing(gates) || !c.open(g.Queue(), rank) {
 		return false, false
 	}
 	if !c.Aged(t) {
-		//mutate: age-wakes
-		c.WakeAged(t)
+		c.WakeOpen(g.Queue(), t, rank)
 		return false, false
 	}
 	//mutate: age-able
@@ -124,6 +123,20 @@ func (c *Calendar) Eldest(g *cluster.Gang, t cluster.Turn, rank int32, gates []w
 	c.Lead(g, rank, false)
 	c.heads.elders++
 	return true, c.heads.elders <= mostElders
+}
+
+// open says whether somebody of the rank may become the head of the queue.
+func (c *Calendar) open(queue string, rank int32) bool {
+	return !c.Strict(queue) && !c.Led(queue, rank)
+}
+
+// WakeOpen wakes when who has the turn comes of age, if that makes it the head of its queue. It is asked for by each gang that
+// waits and may be passed, whether or not its answer is another's: what a plan says of the time does not depend on that.
+func (c *Calendar) WakeOpen(queue string, t cluster.Turn, rank int32) {
+	//mutate: age-wakes
+	if c.open(queue, rank) {
+		c.WakeAged(t)
+	}
 }
 
 // Led says whether somebody of the queue who goes before the rank is known to have waited for as
