@@ -44,7 +44,7 @@ func (s *State) PerNode(key string, now time.Time) (cert why.Certificate, ok boo
 	}
 	y := s.newCycle(now)
 	y.undone(func() {
-		y.expire()
+		y.begin()
 		if ok = p.Waits(); ok {
 			y.attempts.Claim(p.In)
 			cert = y.attempts.PerNode(p.In, p)

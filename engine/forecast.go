@@ -38,7 +38,7 @@ func (s *State) forecast(now time.Time, cut func([]calendar.Entry) []calendar.En
 		y := s.newCycle(now)
 		y.times.Foretell(by)
 		y.undone(func() {
-			y.expire()
+			y.begin()
 			y.dismissals.Overdue()
 			y.dismissals.Bookings()
 			do(y.times, cut(y.hopeful()))

@@ -7,6 +7,8 @@ import (
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/calendar"
 	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/memory"
+	"github.com/berth-dev/berth/engine/internal/order"
 	"github.com/berth-dev/berth/engine/internal/preempt"
 	"github.com/berth-dev/berth/engine/why"
 )
@@ -59,7 +61,7 @@ func (s *State) holdsStill(now time.Time) bool {
 
 // run makes the plan. This is the order of a cycle:
 //
-//  1. What expired is forgotten, and the line is made: who waits, in which order (expire).
+//  1. What expired is forgotten, and the line is made: who waits, in which order (begin).
 //  2. Work whose time is up ends: it ran for as long as it may, its queue is drained, or its nodes are booked for others or are
 //     quarantined.
 //  3. Each gang in line has its turn and gets its minimum or a reason (minimums, start). Its gates are looked at, then a place
@@ -72,7 +74,7 @@ func (s *State) holdsStill(now time.Time) bool {
 // Everything is done on the one model, so that each step sees what those before it decided, and undone at the end.
 func (y *cycle) run() {
 	y.undone(func() {
-		y.expire()
+		y.begin()
 		y.dismissals.Overdue()
 		y.dismissals.Queues()
 		y.dismissals.Bookings()
@@ -87,10 +89,37 @@ func (y *cycle) run() {
 			y.Plan.Short = append(y.Plan.Short, g.Key)
 		}
 		slices.Sort(y.Plan.Short)
-		y.remember()
+		y.Assume(y.s.m.Config.AssumeFor)
 	})
-	y.accrueUsage()
-	y.rememberMix()
+	if y.until == nil {
+		y.s.ledger.Remember(&y.Draft)
+		y.s.mixes.Remember(&y.Draft, y.s.m)
+	}
+}
+
+// begin ends what is over, and finds out who goes next: in a trial the workload that is asked about, alone.
+func (y *cycle) begin() {
+	s := y.s
+	lifted, settled := memory.Expire(&y.Draft, s.m)
+	for _, g := range settled {
+		y.retally(g)
+	}
+	y.times.Expire()
+	y.turns = s.line.Begin(&y.Draft, s.ledger, order.Questions{Owed: y.limits.Owed, Aged: y.times.Aged, WakeAged: y.times.WakeAged})
+	var only *cluster.Gang
+	if y.attempts.Trial {
+		only = y.until
+	} else {
+		y.turns.Repeat()
+	}
+	for _, g := range lifted {
+		y.retally(g)
+	}
+	//mutate: trial-shares
+	if !y.attempts.Trial || s.m.Config.Policy == api.TimeShare { // alone in line, shares decide only on who may be evicted
+		s.ledger.FairShares(y.Now, lifted...)
+	}
+	y.turns.Fill(lifted, only)
 }
 
 // minimums gives each gang in line its minimum or a reason, and returns those that may grow.

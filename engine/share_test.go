@@ -353,7 +353,7 @@ func TestExpiredAssumptionsAskAgain(t *testing.T) {
 		y := s.newCycle(shareNoon)
 		out := make(map[string]api.Resources)
 		y.undone(func() {
-			y.expire()
+			y.begin()
 			for name, q := range s.m.Queues {
 				for _, dim := range s.m.Tree.Shared {
 					if v := q.Fair.At(dim); v != 0 {

@@ -39,7 +39,7 @@ const (
 var Rules = map[string]Rule{
 	"engine": {
 		Ring: Pure, Imports: []string{
-			"engine/why", "engine/internal/api", "engine/internal/attempt", "engine/internal/calendar", "engine/internal/census", "engine/internal/cluster", "engine/internal/describe", "engine/internal/device", "engine/internal/dismiss", "engine/internal/draft", "engine/internal/fit", "engine/internal/index", "engine/internal/mix", "engine/internal/order", "engine/internal/place", "engine/internal/preempt", "engine/internal/quantity", "engine/internal/queue", "engine/internal/quota",
+			"engine/why", "engine/internal/api", "engine/internal/attempt", "engine/internal/calendar", "engine/internal/census", "engine/internal/cluster", "engine/internal/describe", "engine/internal/device", "engine/internal/dismiss", "engine/internal/draft", "engine/internal/fit", "engine/internal/index", "engine/internal/memory", "engine/internal/mix", "engine/internal/order", "engine/internal/place", "engine/internal/preempt", "engine/internal/quantity", "engine/internal/queue", "engine/internal/quota",
 		},
 		Tests: []string{"engine/internal/fragment", "engine/internal/oracle", "engine/internal/packing/openb", "internal/scenario"},
 	},
@@ -51,7 +51,8 @@ var Rules = map[string]Rule{
 	"engine/internal/dismiss": {Ring: Pure, Imports: []string{
 		"engine/internal/api", "engine/internal/calendar", "engine/internal/cluster", "engine/internal/draft", "engine/internal/index", "engine/internal/preempt",
 	}, Tests: []string{"engine/internal/place"}},
-	"engine/internal/mix": {Ring: Pure, Imports: []string{"engine/internal/api", "engine/internal/cluster"}},
+	"engine/internal/memory": {Ring: Pure, Imports: []string{"engine/internal/api", "engine/internal/cluster", "engine/internal/draft"}},
+	"engine/internal/mix":    {Ring: Pure, Imports: []string{"engine/internal/api", "engine/internal/cluster", "engine/internal/draft"}},
 	"engine/internal/calendar": {Ring: Pure, Imports: []string{
 		"engine/why", "engine/internal/api", "engine/internal/cluster", "engine/internal/draft", "engine/internal/index", "engine/internal/quantity",
 	}, Tests: []string{"engine/internal/place"}},
@@ -73,7 +74,7 @@ var Rules = map[string]Rule{
 		"engine/why", "engine/internal/api", "engine/internal/cluster", "engine/internal/device", "engine/internal/draft", "engine/internal/index", "engine/internal/place", "engine/internal/quantity", "engine/internal/queue",
 	}},
 	"engine/internal/quantity": {Ring: Pure, Imports: []string{"engine/internal/api"}},
-	"engine/internal/queue":    {Ring: Pure, Imports: []string{"engine/internal/api", "engine/internal/cluster", "engine/internal/quantity", "engine/internal/share"}},
+	"engine/internal/queue":    {Ring: Pure, Imports: []string{"engine/internal/api", "engine/internal/cluster", "engine/internal/draft", "engine/internal/quantity", "engine/internal/share"}},
 	"engine/internal/order":    {Ring: Pure, Imports: []string{"engine/internal/api", "engine/internal/cluster", "engine/internal/draft", "engine/internal/index", "engine/internal/quantity", "engine/internal/queue"}},
 	"engine/internal/quota":    {Ring: Pure, Imports: []string{"engine/why", "engine/internal/api", "engine/internal/cluster", "engine/internal/draft", "engine/internal/preempt", "engine/internal/quantity"}},
 	"engine/internal/share":    {Ring: Pure},

@@ -1,6 +1,7 @@
 package draft
 
 import (
+	"slices"
 	"time"
 
 	"github.com/berth-dev/berth/engine/internal/api"
@@ -35,6 +36,22 @@ func (d *Draft) Wake(at time.Time) {
 
 // Remember lets the change be a part of carrying out the plan.
 func (d *Draft) Remember(c api.Change) { d.Plan.Changes = append(d.Plan.Changes, c) }
+
+// Assume remembers each start that was decided, for the time given: until the pods are seen on their nodes, which takes less.
+func (d *Draft) Assume(lasts time.Duration) {
+	n := 0
+	for _, start := range d.Plan.Starts {
+		n += len(start.Placements)
+	}
+	made := make([]api.Assumption, 0, n)
+	d.Plan.Changes = slices.Grow(d.Plan.Changes, n)
+	for _, start := range d.Plan.Starts {
+		for _, p := range start.Placements {
+			made = append(made, api.Assumption{Pod: p.Pod, UID: p.UID, Version: d.NextVersion(), Node: p.Node, Devices: p.Devices, Until: d.Now.Add(lasts)})
+			d.Remember(api.Change{Assumption: &made[len(made)-1]})
+		}
+	}
+}
 
 // Forget drops something that was remembered.
 func (d *Draft) Forget(kind api.Kind, key string, version uint64) {

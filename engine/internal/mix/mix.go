@@ -3,6 +3,7 @@ package mix
 import (
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/draft"
 )
 
 // Settled is the mix that was found to hold, what it was found from, and how long it holds. More than slack pods have to come or
@@ -40,12 +41,15 @@ func (b *Settled) Of(m *cluster.Model) *api.RequestMix {
 	return b.mix
 }
 
-// New is the mix that Of gave last, if nobody was told it; nil: there is nothing to tell.
-func (b *Settled) New() *api.RequestMix {
-	if b.mix == nil || b.mix == b.told || len(b.mix.Requests) == 0 {
-		return nil
+// Remember has the plan that is being made remember the mix of the model, unless it is the one that was told.
+func (b *Settled) Remember(d *draft.Draft, m *cluster.Model) {
+	known := b.Of(m)
+	if known == nil || known == b.told || len(known.Requests) == 0 {
+		return
 	}
-	return b.mix
+	mix := *known
+	mix.Version = d.NextVersion()
+	d.Remember(api.Change{RequestMix: &mix})
 }
 
 // muchAlike says whether the parts that requests of each kind make up of all differ by no more than a quarter in sum, and so of the

@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/draft"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
@@ -60,6 +61,20 @@ func (l *Ledger) Accrue(now time.Time) []api.Change {
 		}
 	}
 	return out
+}
+
+// Remember adds up what queues have spent by the time of the plan that is being made, for the plan to remember, and has the plan
+// made again when there is more to add.
+func (l *Ledger) Remember(d *draft.Draft) {
+	for _, c := range l.Accrue(d.Now) {
+		if c.Usage != nil {
+			c.Usage.Version = d.NextVersion()
+		}
+		d.Remember(c)
+	}
+	if at := l.AccruesAt(d.Now); !at.IsZero() {
+		d.Wake(at)
+	}
 }
 
 // forgetUsage drops what queues spent that do not exist any more.
