@@ -91,6 +91,49 @@ spec:
 	}
 }
 
+// TestKeysAlone tells of keys for other schedulers on objects that have no pods to tell it, and of a suspended Job that names its LocalQueue
+// by an annotation, as Kueue once had it.
+func TestKeysAlone(t *testing.T) {
+	const manifests = `apiVersion: v1
+kind: Namespace
+metadata: {name: dev, annotations: {yunikorn.apache.org/namespace.quota: '{"cpu": "64"}', example.com/owner: a}}
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: kept, annotations: {yunikorn.apache.org/allow-preemption: "false"}}
+value: 10
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: old, annotations: {kueue.x-k8s.io/queue-name: team}}
+spec:
+  suspend: true
+  template: {spec: {restartPolicy: Never, containers: [{name: c, image: registry.example/train:1}]}}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: slurm, annotations: {slurmjob.slinky.slurm.net/partition: debug}}
+spec:
+  template: {spec: {restartPolicy: Never, containers: [{name: c, image: registry.example/train:1}]}}
+`
+	f := twoZones()
+	f.Speaks = []string{"kueue"}
+	w := World{Facts: f, Bare: true, Model: cluster.ModelOptions{For: []string{"berth"}, Dialects: f.Speaks}}
+	var got []string
+	for _, f := range Check(w, "default", items(t, manifests)).Findings {
+		got = append(got, f.Message)
+	}
+	want := []string{
+		"without effect: namespace/dev: metadata: yunikorn.apache.org/namespace.quota",
+		"without effect: priorityclass/kept: metadata: yunikorn.apache.org/allow-preemption",
+		"without effect: job/old: kueue.x-k8s.io/queue-name as an annotation: it is a label",
+		"without effect: job/slurm: Job slurm: slurmjob.slinky.slurm.net/partition (a key of another scheduler)",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
 // TestAsksInVain tells of everything in the manifests that has no effect: keys of pods, fields of objects, and dialects that are not read.
 func TestAsksInVain(t *testing.T) {
 	const pod = `

@@ -7,8 +7,11 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/berth-dev/berth/kube/convert"
 	"github.com/berth-dev/berth/kube/dialect"
 	"github.com/berth-dev/berth/kube/dialect/all"
 )
@@ -40,6 +43,7 @@ func (c *checker) unheeded() {
 			}
 		}
 	}
+	c.keysAlone()
 	for i := range c.items {
 		u := unstructured.Unstructured{Object: c.items[i].Object}
 		kind := u.GroupVersionKind()
@@ -58,6 +62,44 @@ func (c *checker) unheeded() {
 		}
 	}
 }
+
+// keysAlone notes the keys for other schedulers on objects without pods that tell of them: namespaces, priority classes, and workloads
+// that are suspended and that nobody lets in.
+func (c *checker) keysAlone() {
+	for i := range c.items {
+		u := &unstructured.Unstructured{Object: c.items[i].Object}
+		switch kind := u.GroupVersionKind().GroupKind().String(); {
+		case kind == "Namespace", kind == "PriorityClass.scheduling.k8s.io":
+			for _, text := range dialect.KeysThat(u, convert.ForeignKey) {
+				c.ask(&c.items[i], refOf(c.items[i].Object, c.namespace).String()+": "+text)
+			}
+		}
+	}
+	for _, s := range c.subs {
+		if s.Idle == "" || s.Object == nil {
+			continue
+		}
+		meta := metav1.ObjectMeta{Labels: s.Object.GetLabels(), Annotations: s.Object.GetAnnotations()}
+		for _, d := range all.Dialects() {
+			a, ok := d.(dialect.Admitter)
+			if !ok || !c.spoken(d.Name()) || a.Queued(&meta) {
+				continue
+			}
+			if t := d.Pod(&dialect.Pod{Pod: &corev1.Pod{ObjectMeta: meta}}, nowhere{}); t != nil {
+				for _, text := range t.Unread {
+					c.ask(s.item, s.Ref.String()+": "+text)
+				}
+			}
+		}
+	}
+}
+
+// nowhere is a world in which nothing is.
+type nowhere struct{}
+
+func (nowhere) Object(string, string, string) *dialect.Object { return nil }
+func (nowhere) Objects(string, string) []*dialect.Object      { return nil }
+func (nowhere) Priority(string) (int32, bool)                 { return 0, false }
 
 // unspoken notes, where there is no cluster to be asked what it serves, objects and keys of dialects that nobody was told to read.
 func (c *checker) unspoken() {

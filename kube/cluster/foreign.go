@@ -337,9 +337,18 @@ func (f *Feed) rereadLater(d dialect.Dialect, pods bool) {
 func (f *Feed) SetPriorityClass(c *schedulingv1.PriorityClass) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.tellKeys(c)
 	if n, ok := f.foreign.classes[c.Name]; !ok || n != c.Value {
 		f.foreign.classes[c.Name] = c.Value
 		f.reenterForeign()
+	}
+}
+
+// tellKeys says by which keys the object, which is no workload, asks other schedulers for something: quotas of a namespace, or that
+// nobody of a priority is evicted. No dialect reads them.
+func (f *Feed) tellKeys(o Object) {
+	if keys := dialect.KeysThat(o, convert.ForeignKey); len(keys) > 0 {
+		f.listen.NotHonoured(o, keys)
 	}
 }
 
@@ -348,6 +357,7 @@ func (f *Feed) RemovePriorityClass(c *schedulingv1.PriorityClass) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.foreign.classes, c.Name)
+	f.listen.Forget(c.UID)
 	f.reenterForeign()
 }
 
@@ -545,7 +555,7 @@ func (f *Feed) completed(p *corev1.Pod) *corev1.Pod {
 // unheeded is what the pod asks for and does not get.
 func (f *Feed) unheeded(m *member) []string {
 	if m.foreign == nil {
-		out := convert.Unheeded(m.pod)
+		out := append(convert.Unheeded(m.pod), f.ownersUnheeded(m)...)
 		if m.adopted && m.pod.Spec.SchedulerName == corev1.DefaultSchedulerName {
 			out = append(out, convert.StockUnheeded(m.pod)...)
 		}
@@ -562,7 +572,36 @@ func (f *Feed) unheeded(m *member) []string {
 	for _, key := range m.foreign.Unread {
 		out = append(out, key+" (without effect)")
 	}
-	return out
+	return append(out, f.ownersUnheeded(m)...)
+}
+
+// ownersUnheeded is what the pod's controllers ask other schedulers for in keys of their own, which their pods do not have. Keys of the
+// dialects that are in use are these dialects' to tell.
+func (f *Feed) ownersUnheeded(m *member) (out []string) {
+	chain := f.owners.chain(m.raw)
+	for i := range chain {
+		for _, keys := range []map[string]string{chain[i].Meta.Labels, chain[i].Meta.Annotations} {
+			for key := range keys { //archtest:any-order the keys are sorted below
+				_, on := m.raw.Labels[key]
+				if _, too := m.raw.Annotations[key]; !on && !too && convert.ForeignKey(key) && !f.foreign.reads(key) {
+					out = append(out, chain[i].Kind+" "+chain[i].Name+": "+key+" (a key of another scheduler)")
+				}
+			}
+		}
+	}
+	return fewOf(out)
+}
+
+// reads says whether the key is in the domain of a dialect that is in use.
+func (s *foreign) reads(key string) bool {
+	return slices.ContainsFunc(s.dialects, func(d dialect.Dialect) bool { return dialect.Within(key, d.Domains()) })
+}
+
+// fewOf is the list, sorted, each once, and cut.
+func fewOf(list []string) []string {
+	slices.Sort(list)
+	list = slices.Compact(list)
+	return list[:min(len(list), convert.MaxProblems)]
 }
 
 func (s *foreign) join(m *member) {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -147,6 +148,41 @@ func TestForeignUnread(t *testing.T) {
 	m.Set(kaiPod("p", 1, map[string]string{kai.QueueLabel: "q", "kai.scheduler/node-pool": "x"}, map[string]string{"kai.scheduler/staleness-grace-period": "1m", "volcano.sh/x": "1"}))
 	want := []string{"volcano.sh/x (a key of another scheduler)", "kai.scheduler/node-pool (without effect)", "kai.scheduler/staleness-grace-period (without effect)"}
 	if diff := cmp.Diff(want, m.feed.unheeded(m.feed.members.pods["a/p"])); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// What a pod's controllers ask other schedulers for is told on the pod, which does not have their keys; those of a dialect that is in use
+// are its to tell.
+func TestForeignKeysOfOwners(t *testing.T) {
+	m := kaiModel()
+	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "j", UID: "j", Labels: map[string]string{kai.QueueLabel: "q"}, Annotations: map[string]string{
+		"slurmjob.slinky.slurm.net/partition": "debug", "volcano.sh/x": "1", "example.com/scheduling-window": "night", "example.com/note": "x"}}}
+	p := kaiPod("p", 1, nil, map[string]string{"volcano.sh/x": "1"})
+	controller := true
+	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "j", UID: "j", Controller: &controller}}
+	m.Set(j, p)
+	want := []string{
+		"volcano.sh/x (a key of another scheduler)", "Job j: example.com/scheduling-window (a key of another scheduler)",
+		"Job j: slurmjob.slinky.slurm.net/partition (a key of another scheduler)",
+	}
+	if diff := cmp.Diff(want, m.Unheeded("a/p")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A namespace and a priority class that ask another scheduler for something are told of themselves.
+func TestForeignKeysOfOthers(t *testing.T) {
+	s := newStage(t, "kai")
+	s.SetNamespace(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "dev", UID: "dev", Labels: map[string]string{"kubernetes.io/metadata.name": "dev"}, Annotations: map[string]string{"yunikorn.apache.org/namespace.quota": "{}"}}})
+	s.SetPriorityClass(&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "kept", UID: "kept", Annotations: map[string]string{"yunikorn.apache.org/allow-preemption": "false"}}})
+	s.SetPriorityClass(&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "plain", UID: "plain"}})
+	var got []string
+	for _, o := range sortedNames(s.told) {
+		got = append(got, s.told[o]...)
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff([]string{"metadata: yunikorn.apache.org/allow-preemption", "metadata: yunikorn.apache.org/namespace.quota"}, got); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -186,6 +186,7 @@ func (f *Feed) SetNamespace(n *corev1.Namespace) {
 	is := namespace{labels: n.Labels, queue: convert.QueueOf(n), uid: n.UID, ending: n.DeletionTimestamp != nil}
 	is.queues, is.says = n.Annotations[v1alpha1.KeyQueues]
 	t.listen.AccessChanged()
+	f.tellKeys(n)
 	was, known := t.namespaces[n.Name]
 	t.namespaces[n.Name] = is
 	if was.labels[scheduleLabel] != is.labels[scheduleLabel] {
@@ -232,6 +233,7 @@ func (f *Feed) RemoveNamespace(n *corev1.Namespace) {
 	}
 	was, known := t.namespaces[n.Name]
 	delete(t.namespaces, n.Name)
+	f.listen.Forget(n.UID)
 	if f.rules.namespaceChanged(n.Name, was.labels, nil, known, false) {
 		f.out.wake()
 	}

@@ -13,11 +13,12 @@ import (
 	"github.com/berth-dev/berth/kube/dialect/hami"
 )
 
-// schedulers are the domains of keys by which pods ask other schedulers for something. Kueue is not among them: it lets
-// pods in beside any scheduler, and heeds its own keys itself.
-var schedulers = []string{
-	"hami.io", "kai.scheduler", "koordinator.sh", "run.ai", "runai", "scheduling.k8s.io", "scheduling.sigs.k8s.io", "scheduling.x-k8s.io", "volcano.sh", "yunikorn.apache.org",
-}
+// schedulers are the domains of keys by which pods ask other schedulers for something, beside those of which there is no dialect
+// (dialect.Unspoken). Kueue is not among them: it lets pods in beside any scheduler, and heeds its own keys itself.
+var schedulers = []string{"hami.io", "kai.scheduler", "run.ai", "runai", "scheduling.k8s.io", "scheduling.sigs.k8s.io", "scheduling.x-k8s.io", "volcano.sh"}
+
+// ForeignKey says whether the key of an object asks another scheduler for something.
+func ForeignKey(key string) bool { return dialect.Within(key, schedulers) || dialect.Unspoken(key) }
 
 // foreignKeys lists the keys by which the pod asks for something that only another scheduler would give it: all keys in the
 // domain of one, and annotations in the domain of a device that it requests, such as nvidia.com/use-gputype of HAMi. Passed
@@ -42,13 +43,13 @@ func foreignKeys(p *corev1.Pod, requests engine.Resources, domains []string) []s
 	}
 	//archtest:any-order the keys are sorted below
 	for key := range p.Annotations {
-		if (ofScheduler(key) || ofDevice(key, requests)) && !mine(key) {
+		if (ForeignKey(key) || ofDevice(key, requests)) && !mine(key) {
 			out = append(out, key)
 		}
 	}
 	//archtest:any-order the keys are sorted below
 	for key := range p.Labels {
-		if ofScheduler(key) && !mine(key) {
+		if ForeignKey(key) && !mine(key) {
 			out = append(out, key)
 		}
 	}
@@ -104,16 +105,16 @@ func fewKeys(keys []string, what string) []string {
 	return keys
 }
 
-// ofScheduler says whether the key is in the domain of another scheduler, or below it: batch.volcano.sh/job-name.
-func ofScheduler(key string) bool {
-	domain, _, ok := strings.Cut(key, "/")
-	return ok && slices.ContainsFunc(schedulers, func(s string) bool { return domain == s || strings.HasSuffix(domain, "."+s) })
-}
+const nvidia = "nvidia.com"
 
-// ofDevice says whether the key has the domain of an extended resource among the requests.
+// hamiWords begin the names of HAMi's keys in NVIDIA's domain, where keys of other software of NVIDIA's ask no scheduler for anything.
+var hamiWords = []string{"use-", "nouse-", "vgpu-", "numa-"}
+
+// ofDevice says whether the key has the domain of an extended resource among the requests, and asks for one device or another.
 func ofDevice(key string, requests engine.Resources) bool {
-	domain, _, ok := strings.Cut(key, "/")
-	return ok && slices.ContainsFunc(requests, func(a engine.Amount) bool {
-		return len(a.Resource) > len(domain) && a.Resource[:len(domain)] == domain && a.Resource[len(domain)] == '/'
-	})
+	domain, name, ok := strings.Cut(key, "/")
+	if domain == nvidia && !slices.ContainsFunc(hamiWords, func(word string) bool { return strings.HasPrefix(name, word) }) {
+		return false
+	}
+	return ok && slices.ContainsFunc(requests, func(a engine.Amount) bool { return strings.HasPrefix(a.Resource, domain+"/") })
 }

@@ -49,6 +49,11 @@ func TestForeignKeysAreSaid(t *testing.T) {
 		"below the domain":   {pod("", map[string]string{"gang.scheduling.koordinator.sh/name": "g"}, nil), []string{"gang.scheduling.koordinator.sh/name"}},
 		"both":               {pod("", map[string]string{"kai.scheduler/queue": "q"}, map[string]string{"kai.scheduler/queue": "q"}), []string{"kai.scheduler/queue"}},
 		"Kueue heeds itself": {pod("", map[string]string{"kueue.x-k8s.io/queue-name": "q"}, nil), nil},
+		"NVIDIA's own keys":  {pod("nvidia.com/gpu", nil, map[string]string{"nvidia.com/dynamo-component-type": "worker", "nvidia.com/vllm-distributed-executor-backend": "mp"}), nil},
+		"a slip in NVIDIA's": {pod("nvidia.com/gpu", nil, map[string]string{"nvidia.com/use-gpuuid": "GPU-1"}), []string{"nvidia.com/use-gpuuid"}},
+		"by its words":       {pod("", map[string]string{"example.com/gang": "g"}, map[string]string{"nvidia.com/kai-scheduler-queue": "q", "scheduling.example.com/zone": "z"}), []string{"example.com/gang", "nvidia.com/kai-scheduler-queue", "scheduling.example.com/zone"}},
+		"other words":        {pod("", nil, map[string]string{"velero.io/schedule-name": "x", "example.com/gangway": "g", "batch.kubernetes.io/cronjob-scheduled-timestamp": "t", "ray.io/gang-scheduling-enabled": "true"}), nil},
+		"no dialect's":       {pod("", map[string]string{"tensor-fusion.ai/enabled": "true"}, map[string]string{"slurmjob.slinky.slurm.net/timelimit": "5", "godel.bytedance.com/pod-group-name": "g"}), []string{"godel.bytedance.com/pod-group-name", "slurmjob.slinky.slurm.net/timelimit", "tensor-fusion.ai/enabled"}},
 		"nothing like it":    {pod("nvidia.com/gpu", map[string]string{"app": "a", "nvidia.com/gpu.product": "x"}, map[string]string{"nvidia.community/x": "1", "myvolcano.sh/x": "1"}), nil},
 		"many":               {pod("", nil, many), append(slices.Sorted(maps.Keys(many))[:MaxProblems:MaxProblems], "2 more keys of other schedulers")},
 	} {

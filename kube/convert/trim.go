@@ -61,10 +61,10 @@ func trimAnnotations(all map[string]string) {
 				all[key] = clipped(strings.TrimSpace(value), bytesOf(key))
 			}
 		case (key == hami.KeyNode || key == hami.KeyAllocated) && len(value) <= MaxPodBytes:
-		case ofScheduler(key) && foreign < mostForeign: // a dialect may read it
+		case ForeignKey(key) && foreign < mostForeign: // a dialect may read it
 			all[key] = clipped(value, MaxValueBytes)
 			foreign++
-		case ofScheduler(key): // that it is there is said on the pod
+		case ForeignKey(key): // that it is there is said on the pod
 			all[key] = clipped(value, 0)
 		case len(value) > MaxValueBytes || foreign >= mostForeign && !readForeign(key):
 			delete(all, key)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -137,10 +138,15 @@ func Strays(o *unstructured.Unstructured, domains []string, own ...string) []str
 }
 
 // StrayKeys are the object's labels and annotations in the domains that nobody reads; own are those that somebody does.
-func StrayKeys(o *unstructured.Unstructured, domains []string, own ...string) (out []string) {
+func StrayKeys(o metav1.Object, domains []string, own ...string) []string {
+	return KeysThat(o, func(key string) bool { return Within(key, domains) && !slices.Contains(own, key) })
+}
+
+// KeysThat are the object's labels and annotations of which the function holds, told as keys of its metadata.
+func KeysThat(o metav1.Object, holds func(key string) bool) (out []string) {
 	for _, keys := range []map[string]string{o.GetLabels(), o.GetAnnotations()} {
-		for _, key := range slices.Sorted(maps.Keys(keys)) {
-			if Within(key, domains) && !slices.Contains(own, key) {
+		for key := range keys { //archtest:any-order the keys are sorted below
+			if holds(key) {
 				out = append(out, "metadata: "+key)
 			}
 		}

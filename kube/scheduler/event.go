@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -59,8 +60,13 @@ func reference(o cluster.Object) corev1.ObjectReference {
 	if _, ok := o.(*schedulingv1alpha3.CompositePodGroup); ok {
 		r.APIVersion, r.Kind = schedulingv1alpha3.SchemeGroupVersion.String(), "CompositePodGroup"
 	}
-	if _, ok := o.(*corev1.Node); ok {
+	switch o.(type) {
+	case *corev1.Node:
 		r.Kind = "Node"
+	case *corev1.Namespace:
+		r.Kind = "Namespace"
+	case *schedulingv1.PriorityClass:
+		r.APIVersion, r.Kind = schedulingv1.SchemeGroupVersion.String(), "PriorityClass"
 	}
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		r.APIVersion, r.Kind = u.GetAPIVersion(), u.GetKind()

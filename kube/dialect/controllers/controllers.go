@@ -88,10 +88,6 @@ type Part struct {
 // all are the controllers, each in a file of its own: those first that have objects of the others in theirs.
 var all = []controller{appWrapper, jobSet, leaderWorkerSet, mpiJob, pyTorchJob, tfJob, xgBoostJob, paddleJob, jaxJob, rayCluster, podGang}
 
-// unspoken are the domains of schedulers that Berth has no dialect of: an object that asks one of them for something does not get it.
-// Keys of those that it has are read, or told of, on the object's pods.
-var unspoken = []string{"yunikorn.apache.org", "koordinator.sh"}
-
 // mostPods bounds what is counted of one object: above it, it is no gang, which is told.
 const mostPods = 1_000_000
 
@@ -135,7 +131,7 @@ func (controllers) Read(o *unstructured.Unstructured, _ dialect.World) dialect.O
 		}
 		set, unread := c.read(o)
 		set.Meta = metav1.ObjectMeta{Labels: o.GetLabels(), Annotations: o.GetAnnotations()}
-		out := dialect.Object{Value: &set, Unread: append(unread, dialect.StrayKeys(o, unspoken)...)}
+		out := dialect.Object{Value: &set, Unread: append(unread, dialect.KeysThat(o, dialect.Unspoken)...)}
 		total := 0
 		for _, p := range set.Parts {
 			total += min(max(p.Pods, 0), mostPods+1)
