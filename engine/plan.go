@@ -7,6 +7,7 @@ import (
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/calendar"
 	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/emptied"
 	"github.com/berth-dev/berth/engine/internal/memory"
 	"github.com/berth-dev/berth/engine/internal/order"
 	"github.com/berth-dev/berth/engine/internal/preempt"
@@ -302,6 +303,31 @@ func (y *cycle) hope(g *cluster.Gang, t cluster.Turn, gates []why.Gate) {
 		y.times.Lead(g, y.rank, true)
 	}
 	y.wait(g, gates)
+}
+
+// able says whether the gang could start once all is over that ends by itself.
+func (y *cycle) able(g *cluster.Gang) (ok bool) {
+	s := y.s
+	if s.emptied == nil {
+		s.emptied = emptied.Of(s.m)
+		s.empty = newState(s.emptied.Model)
+	}
+	if known := &s.line.Entry(g).Able; known.Known && known.As == s.emptied.Edition && len(s.m.Bookings) == 0 {
+		return known.OK
+	}
+	s.emptied.Visit(g, func(twin *cluster.Gang) {
+		s.empty.follow()
+		z := s.empty.newCycle(y.Now)
+		z.attempts.Quiet = true
+		z.undone(func() {
+			z.dismissals.Bookings()
+			z.times.KeepOff(twin)
+			ok = z.attempts.WouldFit(twin, twin.TurnNow())
+		})
+	})
+	s.empty.follow()
+	s.line.Entry(g).Able = order.Ability{Known: true, OK: ok, As: s.emptied.Edition}
+	return ok
 }
 
 // growth gives members above the minimum what room is left.

@@ -6,6 +6,7 @@ import (
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/calendar"
 	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/emptied"
 	"github.com/berth-dev/berth/engine/internal/index"
 	"github.com/berth-dev/berth/engine/internal/mix"
 	"github.com/berth-dev/berth/engine/internal/order"
@@ -30,26 +31,29 @@ type State struct {
 	times  *calendar.Calendar // of last
 	places []auditPlace       // of the audit's round
 
-	mixes    mix.Settled // of requests
-	unpriced bool        // nothing is priced
+	mixes mix.Settled // of requests
 
-	empty  *State // see emptied; nil: not asked for yet
-	echoes uint64 // changes that it was told
+	emptied *emptied.Cluster // nil: not asked for yet
+	empty   *State           // of emptied
 }
 
 // Load makes a State of the snapshot. What makes no sense in it is in Rejected.
 func Load(snap api.Snapshot, cfg api.Config) *State {
 	cfg, problems := cfg.Normal()
-	m := cluster.NewModel(cfg)
-	ix := index.New(m)
-	s := &State{m: m, ix: ix, placer: place.New(m, ix), ledger: queue.NewLedger(m), line: order.NewLine(m)}
-	s.candidates = preempt.New(m, ix, s.placer)
+	s := newState(cluster.NewModel(cfg))
 	s.m.Latest = snap.Latest
 	for _, p := range problems {
 		s.m.Reject(p.Ref, p.Reason)
 	}
 	s.m.LoadAll(&snap)
 	s.m.SettledAt = snap.Settled
+	return s
+}
+
+func newState(m *cluster.Model) *State {
+	ix := index.New(m)
+	s := &State{m: m, ix: ix, placer: place.New(m, ix), ledger: queue.NewLedger(m), line: order.NewLine(m)}
+	s.candidates = preempt.New(m, ix, s.placer)
 	return s
 }
 
@@ -61,8 +65,8 @@ func (s *State) Apply(changes ...api.Change) []api.Rejected {
 		if r := s.m.Apply(&changes[i]); r.Reason != "" {
 			bad = append(bad, r)
 		}
-		if s.empty != nil {
-			s.echoChange(&changes[i])
+		if s.emptied != nil {
+			s.emptied.Follow(&changes[i])
 		}
 	}
 	return bad
@@ -70,18 +74,15 @@ func (s *State) Apply(changes ...api.Change) []api.Rejected {
 
 // freshen brings what is derived up to date with what was told.
 func (s *State) freshen() {
-	changed := s.m.Freshen()
-	s.ix.Refresh()
-	s.ix.Price(s.mix())
-	s.line.Follow(changed)
+	s.follow()
+	s.ix.Price(s.mixes.Of(s.m))
 }
 
-// mix is the mix of requests that placements are priced by; nil: nothing is priced.
-func (s *State) mix() *api.RequestMix {
-	if s.unpriced {
-		return nil
-	}
-	return s.mixes.Of(s.m)
+// follow is freshen but for the prices of placements, which decide where something fits best and not whether it does.
+func (s *State) follow() {
+	changed := s.m.Freshen()
+	s.ix.Refresh()
+	s.line.Follow(changed)
 }
 
 // Rejected lists the objects that are known and have no effect, or not all of it, sorted.
