@@ -7,6 +7,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/berth-dev/berth/kube/answer"
+	"github.com/berth-dev/berth/kube/install"
 	"github.com/berth-dev/berth/web"
 )
 
@@ -19,7 +20,7 @@ func sharedPage(cfg *rest.Config, title, decisions string, log *slog.Logger) (*w
 		o.found = clusterOf(v, r, cfg, title, decisions)
 		return &uiQuestions{o: o}
 	}
-	return web.NewShared(web.SharedOptions{Config: cfg, Questions: questions, Cluster: title, Version: Version, Log: log})
+	return web.NewShared(web.SharedOptions{Config: cfg, Questions: questions, Cluster: title, Version: Version, Grant: install.PageGrant, Log: log})
 }
 
 // clusterOf is the cluster as a viewer may read it. The decision log names everybody's work and where it ran.

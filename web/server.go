@@ -65,6 +65,7 @@ type about struct {
 	Version   string `json:"version"`
 	Started   int64  `json:"started"`          // milliseconds; with another one the server was started anew
 	Shared    bool   `json:"shared,omitempty"` // by people with rights of their own
+	Grant     string `json:"grant,omitempty"`  // a command that gives the page what it may not read itself
 }
 
 // New makes a server that does nothing yet.

@@ -24,9 +24,10 @@ type SharedOptions struct {
 	Questions func(*answer.Viewer, answer.Rights) Questions
 	Cluster   string
 	Version   string
+	Grant     string       // a command that gives Config's identity the rights that it lacks; "": nobody knows one
 	Log       *slog.Logger // nil: nobody reads it
 
-	idle time.Duration // 0: the constant; shorter in tests
+	idle, life time.Duration // 0: the constants; shorter in tests
 }
 
 // Shared is a page for everybody whom the API server lets look (answer.Page). One reader serves all of them, with the rights of this
@@ -45,18 +46,20 @@ type Shared struct {
 const (
 	// sharedIdle is how long the cluster is followed after the last viewer went.
 	sharedIdle = 2 * time.Minute
-	// mostScopes bounds how many different sets of rights are served at a time.
-	mostScopes = 64
-	// scopeIdle is how long a table is kept up to date that nobody reads.
-	scopeIdle = 30 * time.Second
-	// reviewEvery is how often a viewer's rights are looked at again.
+	// reviewEvery is how often a viewer's rights are looked at again. The API server's word is remembered for a while besides (package answer).
 	reviewEvery = 20 * time.Second
+	// streamLife is after how long a stream is begun anew, by whoever the viewer is then: a token that was revoked, a person who left a
+	// group. A stream has what the API server said of them when it began. API servers end watches for it too.
+	streamLife = 15 * time.Minute
 )
 
 // NewShared makes a page that nobody looks at yet.
 func NewShared(o SharedOptions) (*Shared, error) {
 	if o.idle == 0 {
 		o.idle = sharedIdle
+	}
+	if o.life == 0 {
+		o.life = streamLife
 	}
 	assets, err := fs.Sub(embedded, "assets")
 	return &Shared{o: o, assets: assets}, err
@@ -172,18 +175,9 @@ type sharing struct {
 	line   func(context.Context) (answer.Everything, error)
 
 	mu     sync.Mutex
-	scopes map[answer.Rights]*scope
+	scopes *scopes
 	latest *answer.Everything // nil: not asked for yet
 	failed error              // what the scheduler said last instead
-}
-
-// scope is what viewers with equal rights are shown.
-type scope struct {
-	rights answer.Rights
-	table  *table
-	seen   time.Time        // when somebody last read it
-	nodes  map[string]*node // as they were when rows were made
-	rows   map[string]json.RawMessage
 }
 
 func startSharing(o *SharedOptions, v *answer.Viewer) (*sharing, error) {
@@ -191,8 +185,8 @@ func startSharing(o *SharedOptions, v *answer.Viewer) (*sharing, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &sharing{Server: s, o: o, line: v.Everything, scopes: make(map[answer.Rights]*scope)}
-	out.about.Shared = true
+	out := &sharing{Server: s, o: o, line: v.Everything, scopes: newScopes(mostScopes)}
+	out.about.Shared, out.about.Grant = true, o.Grant
 	out.places = newPlaces(mostViewers, mostOfOne)
 	out.asked, out.looked = newTurns(mostAsked, mostOfMine), newTurns(mostAsked, mostOfMine)
 	out.ctx, out.cancel = context.WithCancel(context.Background())
@@ -210,7 +204,9 @@ func (s *sharing) serve(w http.ResponseWriter, r *http.Request, v *answer.Viewer
 	defer context.AfterFunc(s.ctx, cancel)()
 	r = r.WithContext(ctx)
 	if r.URL.Path == "/api/stream" {
-		s.stream(w, r, v.Namespace, v.Person(), s.tableOf(v))
+		lasting, end := context.WithTimeoutCause(ctx, s.o.life, errAgain)
+		defer end()
+		s.stream(w, r.WithContext(lasting), v.Namespace, v.Person(), s.tableOf(v))
 		return
 	}
 	rights, err := v.Rights(ctx)
@@ -219,7 +215,7 @@ func (s *sharing) serve(w http.ResponseWriter, r *http.Request, v *answer.Viewer
 		return
 	}
 	if r.URL.Path == "/api/table" {
-		t, err := s.tableFor(rights)
+		t, err := s.tableFor(rights, v.Person())
 		if err != nil {
 			s.fail(w, err)
 			return
@@ -246,26 +242,23 @@ func (s *sharing) tableOf(v *answer.Viewer) func(context.Context) (*table, error
 			}
 			until = now.Add(reviewEvery)
 		}
-		return s.tableFor(rights)
+		return s.tableFor(rights, v.Person())
 	}
 }
 
 // tableFor is the table of viewers with these rights.
-func (s *sharing) tableFor(r answer.Rights) (*table, error) {
+func (s *sharing) tableFor(r answer.Rights, person string) (*table, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.scopes[r]
-	if c == nil {
-		if len(s.scopes) >= mostScopes {
-			return nil, errors.New("too many people with different rights look at this page: try again in a while")
-		}
-		c = &scope{rights: r, table: newTable()}
-		s.scopes[r] = c
+	c, opened, err := s.scopes.take(r, person, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	if opened {
 		signal(s.dirty) // it is drawn at once
 		signal(s.cameFleet)
 		s.tell(c)
 	}
-	c.seen = time.Now()
 	return c.table, nil
 }
 
@@ -273,11 +266,8 @@ func (s *sharing) tableFor(r answer.Rights) (*table, error) {
 func (s *sharing) spread(sum total, sources map[string]source) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for r, c := range s.scopes {
-		if time.Since(c.seen) > scopeIdle {
-			delete(s.scopes, r)
-			continue
-		}
+	s.scopes.rest(time.Now())
+	for r, c := range s.scopes.held {
 		totals := map[string]any{"fleet": sum}
 		if r.Nodes {
 			totals["models"] = models(s.fleet.nodes)
@@ -364,7 +354,7 @@ func (s *sharing) askLine(ctx context.Context) {
 			_, workloads := all.For(answer.Rights{Workloads: true, Nodes: true, Pods: true})
 			s.past.line(began, workloads)
 		}
-		for _, c := range s.scopes {
+		for _, c := range s.scopes.held {
 			s.tell(c)
 		}
 		s.mu.Unlock()

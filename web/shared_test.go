@@ -68,7 +68,7 @@ func newHouse(t testing.TB, a *apiServer, q *scripted) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.page, err = NewShared(SharedOptions{Config: a.config(), Cluster: "a cluster", Questions: func(*answer.Viewer, answer.Rights) Questions { return q }, idle: 50 * time.Millisecond})
+	h.page, err = NewShared(SharedOptions{Config: a.config(), Cluster: "a cluster", Grant: "kubectl create clusterrolebinding the-right", Questions: func(*answer.Viewer, answer.Rights) Questions { return q }, idle: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

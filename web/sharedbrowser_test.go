@@ -55,6 +55,9 @@ func TestSharedPageInTheBrowser(t *testing.T) {
 	h := newHouse(t, a, research())
 	h.admin()
 	h.tenant()
+	for _, kind := range []string{"daemonsets", "pools"} {
+		a.forbidden[kind] = true
+	}
 	b := browse(t, 1280, 800)
 	b.Before(`window.violations = []; document.addEventListener("securitypolicyviolation", (e) => violations.push(e.violatedDirective + " " + e.blockedURI))`)
 	base := h.front("tenant") + strings.TrimSuffix(answer.PagePath("team-0"), "/")
@@ -69,6 +72,7 @@ func TestSharedPageInTheBrowser(t *testing.T) {
 	b.Until(`document.querySelector(".sentence")?.innerText.startsWith("4 pods need 8 GPUs")`)
 	for _, v := range viewNames {
 		b.goTo(v)
+		b.Until(`document.body.innerText.split("The scheduler makes this page, and has no right to list daemonsets and pools of the whole cluster").length === 2 && document.querySelector("#notes .command code").innerText === "kubectl create clusterrolebinding the-right"`)
 		b.sound("tenant " + v)
 		b.keep("shared-" + v)
 	}

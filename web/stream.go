@@ -32,18 +32,28 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, namespace, perso
 	s.viewers.Add(1)
 	defer s.viewers.Add(-1)
 	s.came()
-	s.follow(w, r.WithContext(ctx), which)
-	if gone := new(fullError); errors.As(context.Cause(ctx), gone) { // the place is somebody else's
-		out := http.NewResponseController(w)
-		_ = out.SetWriteDeadline(time.Now().Add(s.stuck))
-		if send(w, "sorry", encode(gone.Error())) {
-			_ = out.Flush()
-		}
+	err = s.follow(w, r.WithContext(ctx), which)
+	event, text := "", ""
+	switch cause, full := context.Cause(ctx), new(fullError); {
+	case errors.As(cause, full), errors.As(err, full): // the place, or the table, is somebody else's
+		event, text = "sorry", full.Error()
+	case errors.Is(cause, errAgain):
+		event = "again"
+	default:
+		return
+	}
+	out := http.NewResponseController(w)
+	_ = out.SetWriteDeadline(time.Now().Add(s.stuck))
+	if send(w, event, encode(text)) {
+		_ = out.Flush()
 	}
 }
 
-// follow is the stream of a viewer who has a place.
-func (s *Server) follow(w http.ResponseWriter, r *http.Request, which func(context.Context) (*table, error)) {
+// errAgain ends a stream that has lasted long enough. The viewer begins another one at once, with what they have.
+var errAgain = errors.New("the stream has lasted long enough")
+
+// follow is the stream of a viewer who has a place. It returns why it ended, where something was sent before.
+func (s *Server) follow(w http.ResponseWriter, r *http.Request, which func(context.Context) (*table, error)) error {
 	out := http.NewResponseController(w)
 	version, last := int64(0), (*table)(nil)
 	for first := true; ; first = false {
@@ -51,8 +61,9 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, which func(conte
 		if err != nil {
 			if first {
 				s.fail(w, err)
+				return nil
 			}
-			return
+			return err
 		}
 		if t != last {
 			version, last = 0, t
@@ -60,28 +71,28 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, which func(conte
 				version, _ = strconv.ParseInt(q.Get("since"), 10, 64)
 				w.Header().Set("Content-Type", "text/event-stream")
 				if !send(w, "now", encode(time.Now().UnixMilli())) || out.Flush() != nil { // there may be nothing else to say for a while
-					return
+					return nil
 				}
 			}
 		}
 		texts, to, err := next(r.Context(), t, version)
-		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-			return
+		if r.Context().Err() != nil || err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			return nil
 		}
 		if err := out.SetWriteDeadline(time.Now().Add(s.stuck)); err != nil && first {
 			s.log.Warn("page: no write deadline", "err", err)
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
 		if !send(w, "now", encode(time.Now().UnixMilli())) {
-			return
+			return nil
 		}
 		for _, t := range texts {
 			if !send(w, "table", t) {
-				return
+				return nil
 			}
 		}
 		if out.Flush() != nil {
-			return
+			return nil
 		}
 		version = to
 	}

@@ -301,6 +301,9 @@ func identity() []any {
 // to the scheduler: the page then reads those kinds for viewers who may read them too, and for no others.
 const PageRole = "berth-page"
 
+// PageGrant is the command that gives it to the scheduler. The page shows it to viewers while it lacks the role.
+const PageGrant = "kubectl create clusterrolebinding " + PageRole + " --clusterrole=" + PageRole + " --serviceaccount=" + scheduler.Namespace + ":" + Name
+
 // pageRules are to follow every kind that a diagnosis is made of.
 func pageRules() (out []rbacv1.PolicyRule) {
 	for _, k := range facts.Kinds {

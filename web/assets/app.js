@@ -1,4 +1,4 @@
-import { h, fill, span, ask } from "./dom.js";
+import { ask, copyable, fill, h, span } from "./dom.js";
 import { admitted } from "./first.js";
 import { clocked, onChange, silent, state, table, now } from "./store.js";
 import { link, one, read } from "./url.js";
@@ -58,7 +58,7 @@ paint();
 
 // How old what is shown is, and what cannot be read.
 const age = document.getElementById("age"), notes = document.getElementById("notes");
-let said = "", shared = false;
+let said = "", shared = false, grant = "";
 function tell() {
   const quiet = silent(), live = state.connected && quiet < 12000;
   age.className = live ? "live" : "stale";
@@ -78,18 +78,18 @@ function tell() {
   }
   if (never.length) lines.push(["", `Your rights: you may not read ${all(never)}. What depends on them is not shown.`]);
   for (const [only, names] of partly) lines.push(["", `Your rights: you may read ${all(names)} in namespace ${only} alone. There may be more than is shown.`]);
-  if (ours.length) lines.push(["", `This page may not read ${all(ours)}: what they would explain is not shown. The ClusterRole berth-page lets it.`]);
+  if (ours.length) lines.push(["", `The scheduler makes this page, and has no right to list ${all(ours)} of the whole cluster: what they would explain is not shown, whoever looks.${grant ? " An administrator gives it the right; viewers without it still see none of them:" : ""}`, grant]);
   const line = table.line.get("scheduler");
   if (line?.error) lines.push(["", `Queues and the line: ${line.error}`]);
   const text = JSON.stringify(lines);
   if (text === said) return;
   said = text;
-  fill(notes, lines.map(([kind, text]) => h("p" + (kind ? "." + kind : ""), text)));
+  fill(notes, lines.map(([kind, text, command]) => h("div.note" + (kind ? "." + kind : ""), h("p", text), command && copyable(command))));
 }
 onChange(tell);
 setInterval(tell, 1000);
 
-ask("about").then((a) => { shared = !!a.shared; document.getElementById("cluster").textContent = [a.cluster, shared && a.namespace && `namespace ${a.namespace}`].filter(Boolean).join(" · "); }).catch(() => {});
+ask("about").then((a) => { shared = !!a.shared; grant = a.grant || ""; tell(); document.getElementById("cluster").textContent = [a.cluster, shared && a.namespace && `namespace ${a.namespace}`].filter(Boolean).join(" · "); }).catch(() => {});
 performance.mark("started");
 await Promise.race([clocked, new Promise((done) => setTimeout(done, 1000))]);
 route();

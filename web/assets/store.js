@@ -58,7 +58,7 @@ function take(message) {
 }
 
 let of = ""; // the table that the version is of
-let retry = 500;
+let retry = 500, again = false;
 
 // clocked is kept once the server's clock is known: to a second, by its first answer, and then by its stream. Views ask for spans of time, so
 // a browser whose clock is wrong must not ask before.
@@ -75,6 +75,7 @@ export async function begin() {
   } catch { /* the stream says what is the matter */ }
   for (;;) {
     try { await follow(); } catch { /* it is begun again */ }
+    if (again) { again = false; continue; } // the server asked for it
     state.connected = false;
     touched.add("now");
     notify();
@@ -113,6 +114,7 @@ async function listen(signal) {
 function hear(event, data) {
   if (event === "table") take(JSON.parse(data));
   if (event === "sorry") { state.sorry = JSON.parse(data); retry = 15000; } // others have the places for viewers
+  if (event === "again") again = true;
   if (event !== "now") return;
   state.sorry = "";
   state.heard = Date.now();
