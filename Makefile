@@ -49,10 +49,13 @@ verify: ## everything, for hours: stories, soak, chaos, conformance, mutate, mut
 
 # A million cycles of small worlds (CYCLES), then the properties on CHECKS cases each. A failure names its world: SOAK_WORLD=n
 # lives it again. Worlds that have been lived are noted in LOG, if there is one: with the same LOG it goes on where it
-# stopped. Another build needs another LOG.
+# stopped. Another build needs another LOG. Then ten thousand pods with parts of GPUs live under the eyes of a referee, and Kubernetes'
+# allocator judges ten thousand clusters with claims.
 soak: ## a million random cycles, and the engine's properties on many more cases (CYCLES=100000 CHECKS=5000 SEED=2 LOG=soak.log)
 	SOAK_LOG=$(abspath $(LOG)) SOAK_CYCLES=$(or $(CYCLES),1000000) RAPID_SEED=$(SEED) $(GO) test -count 1 -timeout 120m -v -run 'TestSoak$$' ./engine
 	RAPID_CHECKS=$(or $(CHECKS),1000) $(GO) test -count 1 -timeout 60m ./engine/...
+	PART_LIVES=10000 PART_SEED=$(SEED) $(GO) test -count 1 -timeout 60m -v -run 'TestPartsOverManyLives$$' ./kube/scheduler
+	REFEREE_WORLDS=10000 $(GO) test -count 1 -timeout 60m -v -run 'TestClaimsAsUpstream$$' ./kube/cluster
 
 fuzz: ## every fuzz target in turn, for a minute in all (FOR=1h PATTERN=FuzzQueue; SOME=4 draws four packages)
 	@GO="$(GO)" scripts/fuzz
