@@ -412,7 +412,7 @@ func (c *cleaner) maybeJSON(s string) string {
 		}
 		return c.text.Text(s)
 	default:
-		b, err := canonical(c.tree("", v))
+		b, err := canonical(c.tree("json", v)) // under a key: no object of the API begins here
 		if err != nil {
 			return masked
 		}

@@ -126,7 +126,7 @@ var identities = func() map[string]bool {
 // nameFields are those of them that hold names and identifiers of objects, which are as random as keys are.
 var nameFields = func() map[string]bool {
 	m := make(map[string]bool)
-	for w := range strings.FieldsSeq(`name namespace uid generateName nodeName claimName volumeName resourceVersion image imageID containerID holderIdentity reportingInstance podGroupName workloadName resourceClaimName resourceClaimTemplateName
+	for w := range strings.FieldsSeq(`name namespace uid generateName nodeName claimName volumeName resourceVersion image imageID containerID holderIdentity podGroupName workloadName resourceClaimName resourceClaimTemplateName
 		secretName configMapName serviceAccountName serviceAccount nominatedNodeName hostname providerID podIP hostIP ip address systemUUID machineID bootID pool device driver key topologyKey resourceName conditionType type nodeClassRef id`) {
 		m[w] = true
 	}

@@ -103,7 +103,8 @@ var looks = []look{
 
 // names of secrets; those after the bar are held.
 var secretNames = strings.Fields(`PGPASSWORD dbpassword secretkey restuserkey accountkey API_KEY_1 GITHUB_TOKEN_RO TOKENS MASTER_KEY_B64 client-key-data DB_PASS password api-token MYSQL_ROOT_PASSWORD clientSecret aws_secret_access_key
-	| SMTP_PW VAULT_UNSEAL_KEYS signingSecret jdbcPass apiKeySecondary TELEGRAM_BOT_TOKEN stripe_restricted_key sasToken kdbx_password userPwd authToken2 refresh_token_old`)
+	| SMTP_PW VAULT_UNSEAL_KEYS signingSecret jdbcPass apiKeySecondary TELEGRAM_BOT_TOKEN stripe_restricted_key sasToken kdbx_password userPwd authToken2 refresh_token_old
+	clave cle_api mdp haslo wachtwoord sifre parola_chiave zugangsschluessel lösenord contraseña пароль 密码 パスワード 비밀번호`)
 
 type wording struct {
 	name string
@@ -213,6 +214,21 @@ var wordings = []wording{
 	{name: "hash rocket", held: true, write: func(n, s string) string { return ":" + n + " => '" + s + "'," }},
 	{name: "csv", held: true, write: func(n, s string) string { return "name,value\n" + n + "," + s + "\n" }},
 	{name: "dsn", held: true, write: func(_, s string) string { return "host=h user=u password='" + s + "' dbname=d" }},
+	{name: "full width", held: true, write: func(n, s string) string { return n + "：" + s }},
+	{name: "csv rows", held: true, write: func(_, s string) string {
+		return "user,password,host\nbob," + strings.ReplaceAll(s, ",", ".") + ",db-1\n"
+	}},
+	{name: "table", held: true, write: func(_, s string) string { return "| user | password |\n|---|---|\n| bob | " + s + " |\n" }},
+	{name: "aligned", held: true, write: func(_, s string) string { return "NAME   TOKEN   AGE\nbob    " + s + "    5d\n" }},
+	{name: "prompt", held: true, write: func(_, s string) string { return "Password:\n" + s + "\nwelcome" }},
+	{name: "whose", held: true, write: func(_, s string) string { return "new password for user bob: " + s }},
+	{name: "is the password", held: true, write: func(_, s string) string { return "write down that " + s + " is the new password" }},
+	{name: "any program", held: true, write: func(_, s string) string { return "mytool login -u bob -p " + s }},
+	{name: "path query", held: true, write: func(_, s string) string { return "GET /callback?code=" + neturl.QueryEscape(s) + "&state=1 200" }},
+	{name: "literal", held: true, write: func(_, s string) string { return "kubectl create secret generic x --from-literal=one=" + s }},
+	{name: "digest", held: true, write: func(_, s string) string { return `Authorization: Digest username="bob", response="` + s + `"` }},
+	{name: "logged in", held: true, write: func(_, s string) string { return "login bob:" + s }},
+	{name: "oracle", held: true, write: func(_, s string) string { return "sqlldr user=bob/" + neturl.QueryEscape(s) + "@ORCL" }},
 	{name: "json number keys", held: true, write: func(n, s string) string { return `{"items":{"0":{"key":"` + n + `","val":` + quote(s) + `}}}` }},
 }
 

@@ -15,7 +15,17 @@ var (
 	login = regexp.MustCompile(`(^|[\s"'=(,])([A-Za-z0-9._%+-]+):([^\s"'<>@/][^\s"'<>]*)@([A-Za-z0-9-])`)
 	// query is what follows the path of a URL.
 	query      = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>?#]+[?#])([^\s"'<>]+)`)
-	plainQuery = regexp.MustCompile(`^(?:(?:timeout|timeoutSeconds|limit|watch)=[0-9a-z]{1,6}(?:&|$))+$`)
+	plainQuery = regexp.MustCompile(`^(?:(?:timeout|timeoutSeconds|limit|watch|allowWatchBookmarks|resourceVersion)=[0-9a-z]{0,12}(?:&|$))+$`)
+	// pathQuery is a query after a path alone, as the logs of servers have it.
+	pathQuery = regexp.MustCompile(`((?:^|[\s"'=(])/[^\s"'<>?#]*\?)([^\s"'<>=&?]+=[^\s"'<>]+)`)
+	// secretFlag is a flag by which many programs take a password; what is a port or a path after it is none.
+	secretFlag  = regexp.MustCompile(`((?:^|\s)-p\s+)("[^"]*"|'[^']*'|\S+)`)
+	portOrPath  = regexp.MustCompile(`^["']?(?:\d{1,5}(?:[:/,-]\d{1,5})*(?:/(?:tcp|udp))?["';,]?$|[/.~$])`)
+	literalFlag = regexp.MustCompile(`(--from-literal[= ]["']?[^\s=]+=)("[^"]*"|'[^']*'|[^\s"']+)`)
+	// loggedIn is user:password or user / password in a sentence, after what says that it is one.
+	loggedIn = regexp.MustCompile(`(?i)\b((?:log[io]n|logged in|credentials?|creds|connect(?:ed|ing)?)(?:\s+(?:as|with|for|using|are|is|were))?(?:\s+user)?[\s=:]+[A-Za-z0-9._-]+(?::| / ))([^\s"',;/]{3,})`)
+	// oracle is user/password@service.
+	oracle = regexp.MustCompile(`((?:^|[\s"'=(:])[A-Za-z0-9_.-]+/)([^\s"'<>@/]+)(@(?:/{2})?[A-Za-z0-9][A-Za-z0-9_.-]*)`)
 	// pgpass is a line of libpq's password file.
 	pgpass = regexp.MustCompile(`(?m)^(\s*[^\s:]+:(?:\d{2,5}|\*):[^\s:]+:[^\s:]+:)\S+`)
 	// shortFlag is a flag by which programs take a password, with the programs that do; args.go has more of them.
@@ -38,6 +48,13 @@ func looks(s string) string {
 			}
 			return at[1] + Mask + "@" + at[4]
 		})
+		s = oracle.ReplaceAllStringFunc(s, func(m string) string {
+			at := oracle.FindStringSubmatch(m)
+			if strings.HasPrefix(at[3], "@sha") || strings.HasPrefix(at[2], Mask) { // a digest of an image
+				return m
+			}
+			return at[1] + Mask + at[3]
+		})
 	}
 	if strings.Contains(s, "://") {
 		s = query.ReplaceAllStringFunc(s, func(u string) string {
@@ -51,7 +68,27 @@ func looks(s string) string {
 	if strings.IndexByte(s, ':') >= 0 {
 		s = pgpass.ReplaceAllString(s, "${1}"+Mask)
 	}
+	if strings.IndexByte(s, '?') >= 0 {
+		s = pathQuery.ReplaceAllStringFunc(s, func(u string) string {
+			at := pathQuery.FindStringSubmatch(u)
+			if plainQuery.MatchString(at[2]) {
+				return u
+			}
+			return at[1] + Mask
+		})
+	}
+	if strings.IndexByte(s, ':') >= 0 || strings.IndexByte(s, '/') >= 0 {
+		s = loggedIn.ReplaceAllString(s, "${1}"+Mask)
+	}
 	if strings.IndexByte(s, '-') >= 0 {
+		s = literalFlag.ReplaceAllString(s, "${1}"+Mask)
+		s = secretFlag.ReplaceAllStringFunc(s, func(f string) string {
+			at := secretFlag.FindStringSubmatch(f)
+			if portOrPath.MatchString(at[2]) {
+				return f
+			}
+			return at[1] + Mask
+		})
 		s = shortFlag.ReplaceAllStringFunc(s, func(m string) string {
 			return shortArg.ReplaceAllStringFunc(m, func(a string) string {
 				at := shortArg.FindStringSubmatch(a)

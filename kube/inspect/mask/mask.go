@@ -59,7 +59,9 @@ func (m *Masker) once(s string) string {
 }
 
 // all is the three steps.
-func (m *Masker) all(s string) string { return m.words(m.named(looks(s))) }
+func (m *Masker) all(s string) string {
+	return m.words(m.strangers(m.named(m.columns(m.backward(looks(s))))))
+}
 
 var masks = regexp.MustCompile(`MASKED(?:[\s,;:&|/+=.-]*MASKED)+`)
 
@@ -118,8 +120,22 @@ func (m *Masker) nameAt(s string, at int) int {
 
 var escapes = regexp.MustCompile(`%[0-9A-Fa-f]{2}|\\u\{?[0-9A-Fa-f]{4,6}\}?|\\x[0-9A-Fa-f]{2}|&(?:[a-zA-Z]{2,8}|#[0-9]{1,6}|#[xX][0-9A-Fa-f]{1,5});`)
 
+// fullWidth begins the characters that East Asian keyboards have for those of ASCII.
+const fullWidth = "\xef\xbc"
+
+// narrow is ASCII for its characters in full width, which separate names from values as theirs do.
+func narrow(r rune) rune {
+	if r >= '！' && r <= '～' {
+		return r - '！' + '!'
+	}
+	return r
+}
+
 // unescape is the text as its reader would have it: percent-encoding, escapes of strings and of HTML are undone.
 func unescape(s string) string {
+	if strings.Contains(s, fullWidth) {
+		s = strings.Map(narrow, strings.ReplaceAll(s, "：", ": "))
+	}
 	if !strings.ContainsAny(s, `%\&`) {
 		return s
 	}

@@ -9,14 +9,62 @@ import (
 
 func TestSensitive(t *testing.T) {
 	for _, name := range strings.Fields(`PGPASSWORD dbpassword secretkey restuserkey accountkey API_KEY_1 GITHUB_TOKEN_RO TOKENS MASTER_KEY_B64 client-key-data DB_PASS smtpPwd apiToken X-Auth-Token example.com/api-token
-		AWS_SECRET_ACCESS_KEY privateKeyPem oauth2ClientSecret SAS_TOKEN kdbxPassword sessionCookie jwtSigningKey`) {
+		AWS_SECRET_ACCESS_KEY privateKeyPem oauth2ClientSecret SAS_TOKEN kdbxPassword sessionCookie jwtSigningKey
+		db_clave MDP cleApi HASLO_BAZY dbWachtwoord lösenord contraseña Пароль 数据库密码 パスワード 비밀번호`) {
 		if !Sensitive(name) {
 			t.Errorf("%s is the name of a secret", name)
 		}
 	}
-	for _, name := range strings.Fields(`tokenizer max_tokens max-new-tokens tokens_per_second secretName secretRef provisioner-secret-name topologyKey monkey bypass author KeyError TokenExpired password_length image queue nodeName`) {
+	for _, name := range strings.Fields(`tokenizer max_tokens max-new-tokens tokens_per_second secretName secretRef provisioner-secret-name topologyKey monkey enclave nucleus bypass author KeyError TokenExpired password_length image queue nodeName`) {
 		if Sensitive(name) {
 			t.Errorf("%s is not", name)
+		}
+	}
+}
+
+// What stands beside a name is masked in whatever language the name is, and wherever in the text it stands; what is said of
+// a secret that has no look of its own, too.
+func TestWordsThatAreSecrets(t *testing.T) {
+	for _, text := range []string{
+		"ongehoord=%s", "salainen_arvo: %s", `{"тайна":"%s"}`, "ongeldig：%s", // names that nobody here knows
+		"lösenord: %s", "DB_CLAVE=%s", "--haslo %s", "密码：%s", "<contraseña>%s</contraseña>", `[{"value":"%s","name":"пароль"}]`,
+		"user,password,host\nbob,%s,db-1", "| user | password |\n|---|---|\n| bob | %s |", "NAME   TOKEN   AGE\nbob    %s    5d", "Password:\n%s\nwelcome",
+		"new password for user bob: %s", "%s is the new password", "mytool login -u bob -p %s", "GET /callback?code=%s&state=1 200",
+		"kubectl create secret generic x --from-literal=one=%s", `Authorization: Digest username="bob", response="%s"`, "login bob:%s", "user=bob/%s@ORCL",
+	} {
+		for _, secret := range []string{"lanternottermagnet", "walrus", "kettle-otter-marble-thistle", "482915"} {
+			var m Masker
+			if out := m.Text(strings.ReplaceAll(text, "%s", secret)); strings.Contains(out, secret) {
+				t.Errorf("%s: %q", secret, out)
+			}
+		}
+	}
+}
+
+// Letters drawn at random are no word, though no two digits stand beside them. Words are, in other languages too.
+func TestRandomLetters(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, first := range []byte{'a', 'A'} {
+		lost := 0
+		for range 1000 {
+			b := make([]byte, 12+r.IntN(12))
+			for i := range b {
+				b[i] = first + byte(r.IntN(26))
+			}
+			var m Masker
+			if text := "pod said " + string(b) + " and went"; m.Text(text) == text {
+				lost++
+			}
+		}
+		if lost > 15 {
+			t.Errorf("%d of 1000 random texts of letters stay", lost)
+		}
+	}
+	for _, word := range strings.Fields(`huggingface imagepullbackoff crashloopbackoff bioinformatics computervision autonomousdriving sentencetransformers backpropagation stablediffusion arbeitsspeicher geschwindigkeit
+		krankenversicherung yhteiskunta investigacion developpement recommandations ENVIRONMENTAL`) {
+		var m Masker
+		if text := "model " + word + " is loaded"; m.Text(text) != text {
+			t.Errorf("%s: %q", word, m.Text(text))
 		}
 	}
 }

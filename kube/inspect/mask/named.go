@@ -3,6 +3,7 @@ package mask
 import (
 	"regexp"
 	"strings"
+	"unicode/utf8"
 )
 
 // named masks the values of sensitive names, in whatever notation: JSON, YAML, INI, shell, XML, HCL, a Go or Python
@@ -12,14 +13,12 @@ func (m *Masker) named(s string) string {
 	var b strings.Builder
 	done := 0 // bytes of s that are written
 	for at := 0; at < len(s); {
-		if !isAlnum(s[at]) && s[at] != '_' {
+		if !startsName(s[at]) {
 			at++
 			continue
 		}
 		from := at
-		for at < len(s) && isNamePart(s[at]) {
-			at++
-		}
+		at = nameEnd(s, at)
 		name := strings.TrimRight(s[from:at], "-._")
 		if name == Mask {
 			continue
@@ -45,12 +44,23 @@ func isAlnum(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 }
 
+// startsName says whether a name can begin with the byte: names are not only in English.
+func startsName(c byte) bool { return isAlnum(c) || c == '_' || c >= utf8.RuneSelf }
+
+// nameEnd is where the name that begins at the place ends.
+func nameEnd(s string, at int) int {
+	for at < len(s) && (isNamePart(s[at]) || s[at] >= utf8.RuneSelf) {
+		at++
+	}
+	return at
+}
+
 func isNamePart(c byte) bool { return isAlnum(c) || c == '_' || c == '-' || c == '.' }
 
 // valueNames are what a value is called in a pair whose name is a value itself: {name: PASSWORD, value: X}.
 var valueNames = map[string]bool{"value": true, "val": true, "values": true, "v": true, "content": true, "contents": true, "default": true, "data": true, "text": true, "stringvalue": true, "string_value": true}
 
-var pairStyles = regexp.MustCompile(`(?i)\b(?:name|key|k|variable|var|field|param|parameter|setting|property|option|attribute|id|header|entry)\b\\*["']?\s*[:=]+>?\s*\\*["']?\s*([A-Za-z0-9_.-]+)`)
+var pairStyles = regexp.MustCompile(`(?i)\b(?:name|key|k|variable|var|field|param|parameter|setting|property|option|attribute|id|header|entry)\b\\*["']?\s*[:=]+>?\s*\\*["']?\s*([\p{L}0-9_.-]+)`)
 
 // pairStyle says whether the text has a pair whose name is sensitive and stands as a value.
 func pairStyle(s string) bool {
@@ -185,7 +195,20 @@ func nextLines(s string, line, j int) (int, int) {
 		}
 		end = min(stop+1, len(s))
 	}
+	if strings.TrimSpace(s[min(start, len(s)):max(start, trimEnd(s, start, end))]) == "" && loneWord(s, start) {
+		end = upTo(s, start, "\n") // what a prompt was answered with
+		return nonEmpty(s, start, end)
+	}
 	return nonEmpty(s, min(start, len(s)), max(start, trimEnd(s, start, end)))
+}
+
+// loneWord says whether the line that begins at the place is one word, and neither a name nor a message.
+func loneWord(s string, start int) bool {
+	if start >= len(s) {
+		return false
+	}
+	line := strings.TrimSpace(s[start:upTo(s, start, "\n")])
+	return line != "" && line != Mask && !strings.ContainsAny(line, " \t") && !nextPair.MatchString(line) && !Vocabulary(strings.Trim(line, ".,;:!?()[]{}\"'"))
 }
 
 // trimEnd leaves the line end before end out.
@@ -222,9 +245,20 @@ func (m *Masker) extent(s string, j int, whole bool) int {
 		end = min(k+1, len(s))
 	}
 	if whole {
-		return upTo(s, k, "\n\"'")
+		return wholeEnd(s, j, k)
 	}
 	return m.further(s, end)
+}
+
+// wholeEnd is the end of the line, or of the quotes that the line is in: a header on a command line is.
+func wholeEnd(s string, j, k int) int {
+	line := s[lineStart(s, j):j]
+	for _, q := range []string{`"`, "'"} {
+		if strings.Count(line, q)%2 == 1 {
+			return upTo(s, k, "\n"+q)
+		}
+	}
+	return upTo(s, k, "\n")
 }
 
 func isQuote(c byte) bool { return c == '"' || c == '\'' || c == '`' }
@@ -319,7 +353,7 @@ func (m *Masker) sentence(s string, j int, object bool) (int, int) {
 		case linking[strings.ToLower(w)]:
 			linked = true
 		case Vocabulary(w) && !isQuote(s[at]):
-			return -1, 0
+			return m.answered(s, at, w)
 		case object && !linked && m.objectName(w):
 			return -1, 0
 		default:
@@ -331,6 +365,23 @@ func (m *Masker) sentence(s string, j int, object bool) (int, int) {
 		at = skipSpace(s, end+1)
 	}
 	return -1, 0
+}
+
+// answered finds the secret in "password for user bob: X": a lone word that ends the line, after whose it is.
+func (m *Masker) answered(s string, at int, w string) (int, int) {
+	if w != "for" && w != "of" {
+		return -1, 0
+	}
+	end := upTo(s, at, "\n")
+	colon := strings.Index(s[at:end], ": ")
+	if colon < 0 || colon > 80 {
+		return -1, 0
+	}
+	start := at + colon + 2
+	if value := strings.Trim(s[start:end], " \t\"'`."); strings.ContainsAny(value, " \t") || Vocabulary(value) || m.isName(value) {
+		return -1, 0
+	}
+	return nonEmpty(s, start, end)
 }
 
 var objectName = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9./-]{0,250}[a-z0-9])?$`)

@@ -12,6 +12,8 @@ var stems = []string{
 	"password", "passwd", "passphrase", "passcode", "passwort", "kennwort", "motdepasse", "contrasena", "senha", "userpass", "dbpass", "pgpass", "htpasswd",
 	"secret", "apikey", "apitoken", "accesskey", "accountkey", "privatekey", "privkey", "secretkey", "sharedkey", "masterkey", "encryptionkey", "signingkey", "userkey", "authkey", "clientkey", "keydata", "keymaterial",
 	"credential", "bearer", "cookie", "jwt", "oauth", "connectionstring", "connstr", "mnemonic", "seedphrase", "totp", "otpauth", "authorization", "kubeconfig", "dockerconfig", "dockercfg", "netrc",
+	"wachtwoord", "losenord", "lösenord", "adgangskode", "passord", "salasana", "jelszo", "jelszó", "lozinka", "slaptazodis", "slaptažodis", "matkhau", "mậtkhẩu", "katasandi", "katalaluan", "contraseña", "geheimnis", "schluessel", "schlüssel", "segredo", "segreto",
+	"пароль", "парола", "секрет", "ключ", "κωδικός", "סיסמה", "المرور", "पासवर्ड", "รหัสผ่าน", "密码", "密碼", "口令", "密钥", "密鑰", "私钥", "令牌", "凭证", "凭据", "パスワード", "暗証番号", "秘密", "トークン", "비밀번호", "암호", "비밀키", "토큰",
 }
 
 // parts are what names of secrets have as a whole part.
@@ -19,6 +21,7 @@ var parts = map[string]bool{}
 
 func init() {
 	for _, w := range strings.Fields(`pass passwd pwd psw pw pword token tokens key keys apikey apikeys secret secrets cred creds auth authn sig signature sas dsn salt hmac pin otp mfa totp
+		clave claves mdp cle clef chave chiave klucz haslo hasło heslo geslo parola sifre şifre nyckel
 		bearer cookie cookies cookiejar passphrase license licence session sessionid sid psk pat pem pfx p12 jks keystore truststore`) {
 		parts[w] = true
 	}

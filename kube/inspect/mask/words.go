@@ -308,7 +308,7 @@ func (m *Masker) letters(r string) judgement {
 		return bad
 	}
 	for _, h := range humps {
-		if len(h) > 5 && gibberish(strings.ToLower(h)) {
+		if h = strings.ToLower(h); len(h) > 5 && gibberish(h) || unlikely(h) {
 			return bad
 		}
 	}
