@@ -1,9 +1,13 @@
 package engine
 
 import (
+	"time"
+
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/calendar"
 	"github.com/berth-dev/berth/engine/internal/census"
+	"github.com/berth-dev/berth/engine/internal/describe"
+	"github.com/berth-dev/berth/engine/why"
 )
 
 // The values of the contract. They are declared, with their fields, units and JSON, in engine/internal/api, because the
@@ -140,92 +144,40 @@ type (
 	Stop        = api.Stop
 )
 
+// The values of these types that have names.
 const (
-	Default   = api.Default
-	TimeShare = api.TimeShare
-	FIFO      = api.FIFO
-	Strict    = api.Strict
+	// Config.Policy and Packing, Queue.Stop, and the Wishes of a GPU.
+	Default, TimeShare, FIFO, Strict = api.Default, api.TimeShare, api.FIFO, api.Strict
+	Tight, Loose, LeastF, Priced     = api.Tight, api.Loose, api.LeastF, api.Priced
+	StopHold, StopDrain              = api.StopHold, api.StopDrain
+	Prefer, Require                  = api.Prefer, api.Require
+
+	// Resources of Kubernetes, operators of requirements, and effects of taints.
+	CPU, Memory, Pods               = api.CPU, api.Memory, api.Pods
+	In, NotIn, Exists, DoesNotExist = api.In, api.NotIn, api.Exists, api.DoesNotExist
+	Gt, Lt                          = api.Gt, api.Lt
+	NoSchedule, PreferNoSchedule    = api.NoSchedule, api.PreferNoSchedule
+	NoExecute                       = api.NoExecute
+	Exclusive                       = api.Exclusive // Port.Protocol
+
+	// Start.Kind, and Eviction.Cause.
+	Begin, Repair, Grow          = api.Begin, api.Repair, api.Grow
+	Reclaimed, Preempted, Shared = api.Reclaimed, api.Preempted, api.Shared
+	Overran, MaxRun, Idled       = api.Overran, api.MaxRun, api.Idled
+	Moved, Booked, Drained       = api.Moved, api.Booked, api.Drained
+	Unhealthy, Broken            = api.Unhealthy, api.Broken
+
+	// Ref.Kind.
+	KindNode, KindPod, KindGang, KindQueue = api.KindNode, api.KindPod, api.KindGang, api.KindQueue
+	KindAssumption, KindRefusal, KindHold  = api.KindAssumption, api.KindRefusal, api.KindHold
+	KindDisruption, KindBooking            = api.KindDisruption, api.KindBooking
+	KindEviction, KindPromise, KindUsage   = api.KindEviction, api.KindPromise, api.KindUsage
+	KindRunTimeEstimate, KindDegradation   = api.KindRunTimeEstimate, api.KindDegradation
+	KindRequestMix, KindConfig             = api.KindRequestMix, api.KindConfig
+
+	NodeLevel       = api.NodeLevel
+	SnapshotVersion = api.SnapshotVersion
 )
-
-const (
-	Tight  = api.Tight
-	Loose  = api.Loose
-	LeastF = api.LeastF
-	Priced = api.Priced
-)
-
-const (
-	In               = api.In
-	NotIn            = api.NotIn
-	Exists           = api.Exists
-	DoesNotExist     = api.DoesNotExist
-	Gt               = api.Gt
-	Lt               = api.Lt
-	NoSchedule       = api.NoSchedule
-	PreferNoSchedule = api.PreferNoSchedule
-	NoExecute        = api.NoExecute
-
-	Exclusive = api.Exclusive
-)
-
-const (
-	CPU    = api.CPU
-	Memory = api.Memory
-	Pods   = api.Pods
-)
-
-const (
-	StopHold  = api.StopHold
-	StopDrain = api.StopDrain
-)
-
-const (
-	Prefer  = api.Prefer
-	Require = api.Require
-)
-
-const (
-	Reclaimed = api.Reclaimed
-	Preempted = api.Preempted
-	Shared    = api.Shared
-	Overran   = api.Overran
-	MaxRun    = api.MaxRun
-	Idled     = api.Idled
-	Moved     = api.Moved
-	Booked    = api.Booked
-	Drained   = api.Drained
-	Unhealthy = api.Unhealthy
-	Broken    = api.Broken
-)
-
-const (
-	KindNode            = api.KindNode
-	KindPod             = api.KindPod
-	KindGang            = api.KindGang
-	KindQueue           = api.KindQueue
-	KindAssumption      = api.KindAssumption
-	KindRefusal         = api.KindRefusal
-	KindHold            = api.KindHold
-	KindDisruption      = api.KindDisruption
-	KindBooking         = api.KindBooking
-	KindEviction        = api.KindEviction
-	KindPromise         = api.KindPromise
-	KindUsage           = api.KindUsage
-	KindRunTimeEstimate = api.KindRunTimeEstimate
-	KindDegradation     = api.KindDegradation
-	KindRequestMix      = api.KindRequestMix
-	KindConfig          = api.KindConfig
-)
-
-const (
-	Begin  = api.Begin
-	Repair = api.Repair
-	Grow   = api.Grow
-)
-
-const NodeLevel = api.NodeLevel
-
-const SnapshotVersion = api.SnapshotVersion
 
 // Several joins the values of an attribute of an Offer that has more than one.
 const Several = api.Several
@@ -237,3 +189,25 @@ func OfModel(resource, model string) string { return api.OfModel(resource, model
 func OfFlavor(resource, flavor string) string { return api.OfFlavor(resource, flavor) }
 
 func FlavorOf(name string) (resource, flavor string, ok bool) { return api.FlavorOf(name) }
+
+// How answers read.
+
+// Describe writes a plan for people and golden files: starts, evictions, promises, waits with all their gates, edits of memory
+// in one line, and when to look again, from the plan's own moment.
+func Describe(p Plan) string { return describe.Plan(p) }
+
+// DescribeExplanation writes an explanation with every row of its certificates.
+func DescribeExplanation(e why.Explanation) string { return describe.Explanation(e) }
+
+// DescribeReport writes a report: a line for all, one for each pool, one for each model's largest jobs.
+func DescribeReport(r Report) string { return describe.Report(r) }
+
+// DescribeQueues writes queues, in the order of the tree and indented by it: what each is promised, may have and uses,
+// what waits in it, and what there is to warn of.
+func DescribeQueues(uses []QueueUse) string { return describe.Queues(uses) }
+
+// DescribeForecast writes estimates, one a line, from the moment they were made.
+func DescribeForecast(now time.Time, all []Estimate) string { return describe.Forecast(now, all) }
+
+// DescribeRejected writes rejections, one a line.
+func DescribeRejected(all []Rejected) string { return describe.Rejected(all) }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/audit"
 	"github.com/berth-dev/berth/engine/internal/calendar"
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/emptied"
@@ -29,7 +30,7 @@ type State struct {
 	lastAt uint64             // edits when last was made, plus one
 	lastOf uint64             // the latest version that was told when last was made
 	times  *calendar.Calendar // of last
-	places []auditPlace       // of the audit's round
+	round  audit.Round
 
 	mixes mix.Settled // of requests
 
@@ -93,6 +94,19 @@ func (s *State) Warnings() []api.Rejected { return s.m.Warnings() }
 
 // Dump returns everything the state knows, in canonical order. Load makes the same state of it.
 func (s *State) Dump() api.Snapshot { return s.m.Dump() }
+
+// Audit counts the accounts of some of the state anew and returns where they are not what is kept. There is one place
+// for the cluster, one for each queue and one for each node, by name; at most so many of them are looked at, from the given
+// position on, and next is where to go on; a round begins at 0. The cluster's place costs a look at every node and pod, the
+// others what is in them.
+func (s *State) Audit(from, most int) (found []api.Discrepancy, next int) {
+	s.freshen()
+	all := audit.Accounts{Model: s.m, Index: s.ix, Line: s.line, Candidates: s.candidates}
+	if s.lastAt == s.m.Edits+1 {
+		all.Times = s.times
+	}
+	return s.round.Look(all, from, most)
+}
 
 // Config is the policy of the state, with defaults filled in and without what makes no sense.
 func (s *State) Config() api.Config { return s.m.Config }

@@ -39,7 +39,7 @@ const (
 var Rules = map[string]Rule{
 	"engine": {
 		Ring: Pure, Imports: []string{
-			"engine/why", "engine/internal/api", "engine/internal/attempt", "engine/internal/calendar", "engine/internal/census", "engine/internal/cluster", "engine/internal/describe", "engine/internal/device", "engine/internal/dismiss", "engine/internal/draft", "engine/internal/emptied", "engine/internal/fit", "engine/internal/index", "engine/internal/memory", "engine/internal/mix", "engine/internal/order", "engine/internal/place", "engine/internal/preempt", "engine/internal/quantity", "engine/internal/queue", "engine/internal/quota",
+			"engine/why", "engine/internal/api", "engine/internal/attempt", "engine/internal/audit", "engine/internal/calendar", "engine/internal/census", "engine/internal/cluster", "engine/internal/describe", "engine/internal/device", "engine/internal/dismiss", "engine/internal/draft", "engine/internal/emptied", "engine/internal/fit", "engine/internal/index", "engine/internal/memory", "engine/internal/mix", "engine/internal/order", "engine/internal/place", "engine/internal/preempt", "engine/internal/quantity", "engine/internal/queue", "engine/internal/quota",
 		},
 		Tests: []string{"engine/internal/fragment", "engine/internal/oracle", "engine/internal/packing/openb", "internal/scenario"},
 	},
@@ -48,6 +48,9 @@ var Rules = map[string]Rule{
 	"engine/internal/attempt": {Ring: Pure, Imports: []string{
 		"engine/why", "engine/internal/api", "engine/internal/calendar", "engine/internal/cluster", "engine/internal/draft", "engine/internal/index", "engine/internal/order", "engine/internal/place", "engine/internal/quantity", "engine/internal/quota",
 	}, Tests: []string{"engine/internal/preempt"}},
+	"engine/internal/audit": {Ring: Pure, Imports: []string{
+		"engine/internal/api", "engine/internal/calendar", "engine/internal/cluster", "engine/internal/index", "engine/internal/order", "engine/internal/preempt",
+	}},
 	"engine/internal/dismiss": {Ring: Pure, Imports: []string{
 		"engine/internal/api", "engine/internal/calendar", "engine/internal/cluster", "engine/internal/draft", "engine/internal/index", "engine/internal/preempt",
 	}, Tests: []string{"engine/internal/place"}},
@@ -60,7 +63,7 @@ var Rules = map[string]Rule{
 	"engine/internal/describe": {Ring: Pure, Imports: []string{"engine/why", "engine/internal/api", "engine/internal/calendar", "engine/internal/census"}},
 	"engine/internal/cluster":  {Ring: Pure, Imports: []string{"engine/why", "engine/internal/api", "engine/internal/device", "engine/internal/quantity"}},
 	"engine/internal/device":   {Ring: Pure, Imports: []string{"engine/internal/api"}},
-	"engine/internal/draft":    {Ring: Pure, Imports: []string{"engine/internal/api"}},
+	"engine/internal/draft":    {Ring: Pure, Imports: []string{"engine/why", "engine/internal/api", "engine/internal/cluster"}},
 	"engine/internal/emptied":  {Ring: Pure, Imports: []string{"engine/internal/api", "engine/internal/cluster"}},
 	"engine/internal/fit":      {Ring: Pure},
 	"engine/internal/fragment": {Ring: Pure},
