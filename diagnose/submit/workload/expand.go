@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
@@ -241,17 +242,23 @@ type sparkRole struct {
 // sparkApplication makes the driver and the executors of a Spark application (kubeflow/spark-operator, commit 38082f33,
 // api/v1beta2/sparkapplication_types.go; Spark on Kubernetes for the defaults: 1 core, 1 GiB, and a tenth of the memory on top, or four
 // tenths where it runs no JVM, of at least 384 MiB). A SparkConnect has a server in place of the driver. Who schedules a batch, if the
-// application says so, is the scheduler of its pods.
+// application says so, is the scheduler of its pods; with Volcano the operator makes a PodGroup of at least one pod, in the queue and of the
+// priority that the application says (internal/scheduler/volcano/scheduler.go).
 func (m *maker) sparkApplication(w *Workload, u *unstructured.Unstructured) error {
 	var spec struct {
-		Type           string    `json:"type"`
-		Image          string    `json:"image"`
-		OverheadFactor string    `json:"memoryOverheadFactor"`
-		BatchScheduler string    `json:"batchScheduler"`
-		Driver         sparkRole `json:"driver"`
-		Server         sparkRole `json:"server"`
-		Executor       sparkRole `json:"executor"`
-		Dynamic        struct {
+		Type           string `json:"type"`
+		Image          string `json:"image"`
+		OverheadFactor string `json:"memoryOverheadFactor"`
+		BatchScheduler string `json:"batchScheduler"`
+		Batch          struct {
+			Queue         string         `json:"queue"`
+			PriorityClass string         `json:"priorityClassName"`
+			Resources     map[string]any `json:"resources"`
+		} `json:"batchSchedulerOptions"`
+		Driver   sparkRole `json:"driver"`
+		Server   sparkRole `json:"server"`
+		Executor sparkRole `json:"executor"`
+		Dynamic  struct {
 			Enabled bool   `json:"enabled"`
 			Initial *int32 `json:"initialExecutors"`
 			Least   *int32 `json:"minExecutors"`
@@ -280,6 +287,19 @@ func (m *maker) sparkApplication(w *Workload, u *unstructured.Unstructured) erro
 	if spec.Dynamic.Enabled {
 		executors = max(ptr.Deref(spec.Dynamic.Initial, 0), ptr.Deref(spec.Dynamic.Least, 0), ptr.Deref(spec.Executor.Instances, 0))
 	}
+	group := ""
+	switch {
+	case spec.BatchScheduler == volcanoScheduler:
+		group = "spark-" + u.GetName() + "-pg"
+		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "spec": map[string]any{
+			"minMember": int64(1), "queue": cmp.Or(spec.Batch.Queue, "default"), "priorityClassName": spec.Batch.PriorityClass}}}
+		o.SetNamespace(u.GetNamespace())
+		o.SetName(group)
+		o.SetUID(m.next())
+		w.Also = append(w.Also, o)
+	case spec.Batch.Queue != "" || spec.Batch.PriorityClass != "" || len(spec.Batch.Resources) > 0:
+		w.Vain = append(w.Vain, dotted(at)+".batchSchedulerOptions (those for Volcano alone are read)")
+	}
 	for _, role := range []struct {
 		name string
 		of   *sparkRole
@@ -294,6 +314,9 @@ func (m *maker) sparkApplication(w *Workload, u *unstructured.Unstructured) erro
 			t.Spec.NodeSelector = spec.NodeSelector
 		}
 		t.Labels["spark-role"] = role.name
+		if group != "" {
+			metav1.SetMetaDataAnnotation(&t.ObjectMeta, "scheduling.k8s.io/group-name", group)
+		}
 		n := int(role.pods)
 		if suspended(u) {
 			n = 0

@@ -126,10 +126,12 @@ spec:
   type: Scala
   image: spark
   batchScheduler: volcano
+  batchSchedulerOptions: {queue: blue}
   driver: {cores: 2, memory: 512m}
   executor: {instances: 3, coreRequest: 500m, memory: 8g, gpu: {name: nvidia.com/gpu, quantity: 1}}
-`, `driver 1 at /spec/driver cpu=2 memory=896Mi by volcano
-executor 3 at /spec/executor cpu=500m memory=9011Mi nvidia.com/gpu=1 by volcano
+`, `driver 1 at /spec/driver cpu=2 memory=896Mi by volcano in spark-pi-pg
+executor 3 at /spec/executor cpu=500m memory=9011Mi nvidia.com/gpu=1 by volcano in spark-pi-pg
+PodGroup spark-pi-pg: 1 in blue
 `},
 		"Spark: executors as they are needed": {`
 apiVersion: sparkoperator.k8s.io/v1beta2

@@ -134,6 +134,9 @@ func (m *maker) generic(w *Workload, u *unstructured.Unstructured) error {
 	s.in(u.Object["spec"], "/spec", 1)
 	if len(s.found) > 0 && !plain(u) {
 		w.Guess = guessed(u, s.found)
+		for _, path := range placing(u.Object["spec"], "spec", s.found, nil) {
+			w.Vain = append(w.Vain, path+" (what becomes of it is up to the controller of kind "+u.GetKind()+", which is not known here)")
+		}
 	}
 	for _, f := range s.found {
 		var t corev1.PodTemplateSpec
@@ -156,6 +159,49 @@ func (m *maker) generic(w *Workload, u *unstructured.Unstructured) error {
 		w.add(p)
 	}
 	return nil
+}
+
+// placers are words in the names of fields that ask for places, a queue or a turn, and which no controller has for anything else.
+var placers = []string{"queue", "priorityclass", "scheduler", "scheduling", "gang", "networktopology", "topologyconstraint", "podgroup", "minavailable", "minmember", "preempt", "nodeselector", "affinity", "toleration"}
+
+// placing lists the fields of an object, outside of the pod templates that were found in it, that ask for places, a queue or a turn: which
+// of them reach its pods only its controller knows. Those that are empty are left out, and so is what is below one of the list.
+func placing(at any, path string, found []foundTemplate, out []string) []string {
+	switch at := at.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(at)) {
+			below := path + "." + key
+			switch {
+			case len(out) == mostPlacing || slices.ContainsFunc(found, func(f foundTemplate) bool { return dotted(f.path) == below }):
+			case slices.ContainsFunc(placers, func(word string) bool { return strings.Contains(strings.ToLower(key), word) }) && !blank(at[key]):
+				out = append(out, below)
+			default:
+				out = placing(at[key], below, found, out)
+			}
+		}
+	case []any:
+		for i, v := range at {
+			out = placing(v, fmt.Sprintf("%s.%d", path, i), found, out)
+		}
+	}
+	return out
+}
+
+// mostPlacing bounds what placing lists of one object.
+const mostPlacing = 8
+
+func blank(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case string:
+		return v == ""
+	case map[string]any:
+		return len(v) == 0
+	case []any:
+		return len(v) == 0
+	}
+	return false
 }
 
 // templated are kinds whose pods are those of their templates, times the number beside each, as far as matters here: for them the search is no
@@ -235,7 +281,7 @@ func (s *search) in(at any, path string, count int) {
 		for _, key := range slices.Sorted(maps.Keys(at)) {
 			below := path + "/" + escape(key)
 			if t, bare, ok := podTemplate(key, at[key]); ok {
-				s.found = append(s.found, foundTemplate{name: s.nameOf(at, key, path), path: below, template: t, bare: bare, count: times(count, own(at))})
+				s.found = append(s.found, foundTemplate{name: s.nameOf(at, key, path), path: below, template: t, bare: bare, count: times(count, own(at, key))})
 				continue
 			}
 			s.in(at[key], below, n)
@@ -279,8 +325,14 @@ func around(at map[string]any) int {
 	return 1
 }
 
-// own is how many pods an object wants of its template: of the group sizes that projects have, whichever is there.
-func own(at map[string]any) int {
+// own is how many pods an object wants of the template that it has under the key: of the group sizes that projects have, whichever is there.
+// A workerTemplate with workerReplicas beside it is of each replica of what is around them.
+func own(at map[string]any, key string) int {
+	if role, ok := strings.CutSuffix(key, "Template"); ok && role != "" {
+		if n, ok := number(at[role+"Replicas"]); ok {
+			return times(n, around(at))
+		}
+	}
 	if n, ok := number(at["parallelism"]); ok {
 		if c, ok := number(at["completions"]); ok {
 			return min(n, c)

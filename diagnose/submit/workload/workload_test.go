@@ -2,6 +2,7 @@ package workload
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -243,5 +244,33 @@ func TestGuesses(t *testing.T) {
 		if err != nil || w == nil || w.Guess != want {
 			t.Errorf("%v: %q is guessed of\n%s", err, w.Guess, text)
 		}
+	}
+}
+
+// Of a kind that is not known, the fields that ask for places, a queue or a turn beside its pod templates are told, and workers are
+// counted by the number that is named as their template is.
+func TestPlacingFieldsOfUnknownKinds(t *testing.T) {
+	text := `{apiVersion: workload.serving.volcano.sh/v1alpha1, kind: ModelServing, metadata: {name: ms}, spec: {schedulerName: volcano, replicas: 2, schedule: "* * * * *", tolerations: [], template: {gangPolicy: {minRoleReplicas: {a: 1}}, roles: [
+		{name: a, replicas: 2, entryTemplate: ` + pod + `, workerReplicas: 3, workerTemplate: ` + pod + `}]}}}`
+	docs, err := manifest.Parse("x", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	w, _, err := Of(docs[0].Object, Options{Namespace: "default", UID: func() types.UID { n++; return types.UID(fmt.Sprint(n)) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, p := range w.Parts {
+		got = append(got, fmt.Sprintf("%d at %s", p.Wanted, p.Template))
+	}
+	for _, text := range w.Vain {
+		field, _, _ := strings.Cut(text, " (")
+		got = append(got, field)
+	}
+	want := []string{"4 at /spec/template/roles/0/entryTemplate", "12 at /spec/template/roles/0/workerTemplate", "spec.schedulerName", "spec.template.gangPolicy"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }
