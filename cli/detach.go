@@ -161,6 +161,12 @@ func (o *upOptions) childArgs() []string {
 	}
 	if o.provisioner != "" {
 		args = append(args, "--provision", o.provisioner, "--provisioning-requests", o.requests)
+		if len(o.expanders) > 0 {
+			args = append(args, "--expander", strings.Join(o.expanders, ","))
+		}
+		if o.nodeRepair {
+			args = append(args, "--node-repair")
+		}
 	}
 	if len(o.with) > 0 {
 		args = append(args, "--with", strings.Join(o.with, ","))

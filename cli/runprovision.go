@@ -60,7 +60,7 @@ func (s *session) startProvisioner(ctx context.Context) error {
 	}
 	log := slog.New(slog.NewTextHandler(s.log, nil)).With("component", s.provisioner)
 	s.played = keep("the provisioner "+s.provisioner, func(ctx context.Context) error {
-		return provisioner.Run(ctx, provisioner.Options{Config: cfg, Kind: provisioner.Kind(s.provisioner), Like: bootedNode, Speed: s.speed, Log: log})
+		return provisioner.Run(ctx, provisioner.Options{Config: cfg, Kind: provisioner.Kind(s.provisioner), Like: bootedNode, Expanders: s.expanders, NodeRepair: s.nodeRepair, Speed: s.speed, Log: log})
 	}, s.report.say, log)
 	s.report.did("playing " + s.provisioner)
 	return nil

@@ -45,6 +45,8 @@ type upOptions struct {
 	policy            policyFlags
 	provisioner       string   // which provisioner is played; "": none, Berth launches machines itself
 	requests          string   // class of ProvisioningRequests that Berth writes; none: it writes none
+	expanders         []string // of the cluster autoscaler that is played
+	nodeRepair        bool     // whether the Karpenter that is played repairs nodes
 	with              []string // other projects' controllers
 	operators         string   // the program that has them
 	page              string   // the link to the page, once it is served
@@ -123,6 +125,8 @@ that cluster's fleet: pools that it does not have are removed with their nodes.`
 	o.policy.flags(cmd)
 	f.StringVar(&o.provisioner, "provision", "", "play a node provisioner for pools with launch, in Berth's place: "+strings.Join(provisioner.Kinds(), " or ")+"; see docs/provisioners.md")
 	f.StringVar(&o.requests, "provisioning-requests", "none", "with --provision autoscaler: ask it for the nodes of each gang at once: check-capacity, best-effort-atomic or none")
+	f.StringSliceVar(&o.expanders, "expander", nil, "with --provision autoscaler: how it chooses one of several node groups, one after the other: "+strings.Join(provisioner.Expanders(), ", ")+" (default "+provisioner.Expanders()[0]+")")
+	f.BoolVar(&o.nodeRepair, "node-repair", false, "with --provision karpenter: replace nodes that are unhealthy for long, as its feature gate NodeRepair does")
 	f.StringSliceVar(&o.with, "with", nil, "run controllers of other projects too: jobset, lws, mpi, pytorch, ray, trainjob, vcjob; see docs/operators.md")
 	f.BoolVar(&o.withoutScheduler, "without-scheduler", false, "do not run Berth's scheduler: for one that is installed with berth install")
 	f.BoolVar(&o.cold, "cold", false, "play the nodes' boots instead of starting warm")
@@ -130,6 +134,7 @@ that cluster's fleet: pools that it does not have are removed with their nodes.`
 	cmd.RegisterFlagCompletionFunc("dialect", cobra.FixedCompletions(all.Names(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("provision", cobra.FixedCompletions(provisioner.Kinds(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("provisioning-requests", cobra.FixedCompletions([]string{"check-capacity", "best-effort-atomic", "none"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("expander", cobra.FixedCompletions(provisioner.Expanders(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("default-scheduler", cobra.FixedCompletions([]string{stockScheduler, berthScheduler}, cobra.ShellCompDirectiveNoFileComp))
 	fleets := func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -187,6 +192,15 @@ func (o *upOptions) check() error {
 		return err
 	} else if class != "" && o.provisioner != string(provisioner.Autoscaler) {
 		return errors.New("--provisioning-requests: nobody answers them without --provision autoscaler")
+	}
+	if len(o.expanders) > 0 && o.provisioner != string(provisioner.Autoscaler) {
+		return errors.New("--expander: nobody chooses node groups without --provision autoscaler")
+	}
+	if err := provisioner.CheckExpanders(o.expanders); err != nil {
+		return fmt.Errorf("--expander: %w", err)
+	}
+	if o.nodeRepair && o.provisioner != string(provisioner.Karpenter) {
+		return errors.New("--node-repair: nobody repairs nodes without --provision karpenter")
 	}
 	if err := checkGangGrace(o.gangGrace); err != nil {
 		return err

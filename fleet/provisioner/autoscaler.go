@@ -269,7 +269,7 @@ func (s *autoscaler) scaleUp(ctx context.Context, w *world, bins []*bin) error {
 	var problems []error
 	groups := s.groups(w)
 	for len(left) > 0 {
-		g, nodes, helped := s.best(w, groups, left, false)
+		g, nodes, helped := s.best(ctx, w, groups, left, false)
 		if g == nil {
 			break
 		}
@@ -298,23 +298,20 @@ func place(bins []*bin, p *corev1.Pod) bool {
 	return false
 }
 
-// best is the group whose nodes would waste least, of equal ones the first, how many nodes that takes, and whom it helps; all: only groups
-// that help all (core/scaleup/orchestrator/orchestrator.go, and expander/waste/waste.go, which is the default; it draws between equal ones).
-func (s *autoscaler) best(w *world, groups []*group, pods []*corev1.Pod, all bool) (best *group, nodes int, helped []*corev1.Pod) {
-	least := 0.0
+// best is the group that grows for the pods, by how many nodes, and whom that helps; all: only groups that help all. Of several the
+// expanders choose (core/scaleup/orchestrator/orchestrator.go).
+func (s *autoscaler) best(ctx context.Context, w *world, groups []*group, pods []*corev1.Pod, all bool) (*group, int, []*corev1.Pod) {
+	var options []option
 	for _, g := range groups {
 		if s.closed(w, g) != "" {
 			continue
 		}
-		n, h := g.estimate(w, pods)
-		if n == 0 || all && len(h) < len(pods) {
-			continue
-		}
-		if lost := g.waste(n, h); best == nil || lost < least {
-			best, nodes, helped, least = g, n, h, lost
+		if n, helped := g.estimate(w, pods); n > 0 && (!all || len(helped) == len(pods)) {
+			options = append(options, option{g, n, helped})
 		}
 	}
-	return best, nodes, helped
+	o := s.choose(ctx, w, options)
+	return o.group, o.nodes, o.helped
 }
 
 // waste is the share of CPU, and that of memory, of so many new nodes that the pods leave unused.

@@ -174,6 +174,9 @@ func (k *karpenter) finalize(ctx context.Context, w *world, c *nodeClaim) error 
 	if !slices.Contains(c.Finalizers, terminationFinalizer) {
 		return nil
 	}
+	if err := k.boundTermination(ctx, w, c); err != nil {
+		return err
+	}
 	s := k.conditionsOf(w, c)
 	n := nodeOf(w, c)
 	if n != nil && s.is(condRegistered) {
@@ -235,14 +238,12 @@ func (k *karpenter) terminate(ctx context.Context, w *world, c *nodeClaim, n *co
 }
 
 // drain evicts what is on the node, and says how many pods are still there. Pods that tolerate the taint stay, as do those of the node
-// itself; those that must not be disrupted are waited for, until the claim's grace period is over
+// itself; those that must not be disrupted are waited for, until the claim's time is over
 // (node/termination/terminator/terminator.go, pkg/utils/pod/scheduling.go).
 func (k *karpenter) drain(ctx context.Context, w *world, c *nodeClaim, n *corev1.Node) (left int, err error) {
 	taint := []corev1.Taint{{Key: disruptedTaint, Effect: corev1.TaintEffectNoSchedule}}
-	over := false
-	if grace, ok := duration(c.Spec.TerminationGracePeriod); ok && c.DeletionTimestamp != nil {
-		at := c.DeletionTimestamp.Add(k.Clock.Wall(grace))
-		over = !w.now.Before(at)
+	at, bounded := terminatesAt(c)
+	if bounded {
 		k.tell(ctx, w.now, nodeRef(n), "karpenter", corev1.EventTypeWarning, "TerminationGracePeriodExpiring", "All pods will be deleted by "+at.UTC().Format(time.RFC3339), eventTTL)
 	}
 	var problems []error
@@ -254,10 +255,14 @@ func (k *karpenter) drain(ctx context.Context, w *world, c *nodeClaim, n *corev1
 			continue // it is stuck, and not waited for
 		}
 		left++
+		if bounded {
+			if done, err := k.expire(ctx, w, p, at); done {
+				problems = append(problems, err)
+				continue
+			}
+		}
 		switch {
 		case p.DeletionTimestamp != nil:
-		case over:
-			problems = append(problems, unlessGone(k.core.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(p.UID))})))
 		case p.Annotations[doNotDisrupt] == "true":
 			k.tell(ctx, w.now, nodeRef(n), "karpenter", corev1.EventTypeWarning, "FailedDraining", fmt.Sprintf("Failed to drain node, %d pods are waiting to be evicted", left), eventTTL)
 		default:

@@ -41,11 +41,12 @@ type karpenter struct {
 	made        map[types.UID]bool   // Pools that have their NodePool from here
 	commands    []*command           // nodes that are being disrupted
 	nominated   map[string]time.Time // nodes and claims that pods were put on, by name, until when they are kept for them
+	repairAt    map[string]time.Time // claims whose repair was blocked, by name, until when it is
 	health      map[types.UID][]bool // by NodePool, its last claims that became nodes or did not; see tellHealth
 }
 
 func newKarpenter(a *api) *karpenter {
-	return &karpenter{api: a, unavailable: make(map[string]time.Time), podsOn: make(map[string]string), made: make(map[types.UID]bool), nominated: make(map[string]time.Time), health: make(map[types.UID][]bool)}
+	return &karpenter{api: a, unavailable: make(map[string]time.Time), podsOn: make(map[string]string), made: make(map[types.UID]bool), nominated: make(map[string]time.Time), repairAt: make(map[string]time.Time), health: make(map[types.UID][]bool)}
 }
 
 func (k *karpenter) look(ctx context.Context, w *world) error {
@@ -74,6 +75,7 @@ func (k *karpenter) look(ctx context.Context, w *world) error {
 			problems = append(problems, fmt.Errorf("nodeclaim %s: %w", claims[i].Name, err))
 		}
 	}
+	problems = append(problems, k.repair(ctx, w, pools, claims))
 	more := k.provision(ctx, w, pools, claims, &problems)
 	for i := range pools {
 		problems = append(problems, k.static(ctx, w, &pools[i], claims))

@@ -162,7 +162,7 @@ func (s *autoscaler) provide(ctx context.Context, w *world, r *provisioningReque
 		return s.say(ctx, w, r, condProvisioned, metav1.ConditionTrue, "CapacityIsFound", "Capacity is found in the cluster")
 	}
 	if r.Spec.Class == bestEffortAtomic {
-		if g, nodes, _ := s.best(w, s.groups(w), left, true); g != nil {
+		if g, nodes, _ := s.best(ctx, w, s.groups(w), left, true); g != nil {
 			return s.grow(ctx, w, g, nodes, r.key())
 		}
 	} else if r.Spec.Parameters[noRetry] == "true" {

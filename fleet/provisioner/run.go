@@ -25,6 +25,10 @@ type Options struct {
 	Kind   Kind
 	// Like is node i of a pool, ready and empty. The pool has its defaults.
 	Like func(pool *v1alpha1.Pool, i int) (*corev1.Node, error)
+	// Expanders choose which node group of the autoscaler grows, one after the other; none: least-waste.
+	Expanders []string
+	// NodeRepair is Karpenter's feature gate of that name: nodes that are unhealthy for long are replaced.
+	NodeRepair bool
 	// Speed is the fleet's, and the waits of who is played run at it; 0: 1.
 	Speed float64
 	Every time.Duration // between two looks; 0: half a second

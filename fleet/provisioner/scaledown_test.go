@@ -91,7 +91,7 @@ func TestImmovable(t *testing.T) {
 
 // TestLeastWaste grows the group whose nodes the pods use most of, not the one that comes first or helps more.
 func TestLeastWaste(t *testing.T) {
-	s, w := newAutoscaler(nil), &world{now: time.Now()}
+	s, w := newAutoscaler(&api{}), &world{now: time.Now()}
 	of := func(name, cpu string, size int) *group {
 		n := gpuNode("", "a", 8)
 		n.Status.Capacity["cpu"], n.Status.Allocatable["cpu"] = resource.MustParse(cpu), resource.MustParse(cpu)
@@ -104,13 +104,13 @@ func TestLeastWaste(t *testing.T) {
 		pods = append(pods, p)
 	}
 	large, small := of("large", "192", 9), of("small", "32", 1)
-	if g, n, helped := s.best(w, []*group{large, small}, pods, false); g != small || n != 1 || len(helped) != 2 {
+	if g, n, helped := s.best(t.Context(), w, []*group{large, small}, pods, false); g != small || n != 1 || len(helped) != 2 {
 		t.Errorf("%v: %d nodes for %d pods", g, n, len(helped))
 	}
-	if g, n, _ := s.best(w, []*group{small, large}, pods, true); g != large || n != 2 {
+	if g, n, _ := s.best(t.Context(), w, []*group{small, large}, pods, true); g != large || n != 2 {
 		t.Errorf("all or none: %v, %d nodes", g, n)
 	}
-	if g, _, _ := s.best(w, []*group{of("first", "32", 9), of("second", "32", 9)}, pods, false); g.name != "first" {
+	if g, _, _ := s.best(t.Context(), w, []*group{of("first", "32", 9), of("second", "32", 9)}, pods, false); g.name != "first" {
 		t.Errorf("of equal ones %s", g.name)
 	}
 }
