@@ -71,7 +71,7 @@ type key struct {
 
 type sum struct {
 	gpus, unpriced int64
-	perHour        Micro
+	perHour        wide
 	settled        int64 // elapsed up to which the rest is integrated
 	milli          int64
 	unpricedMilli  int64
@@ -192,10 +192,13 @@ func (l *Ledger) count(g *GPU, by int64) {
 	s.settle(l.elapsed)
 	s.gpus += by
 	l.gpus += by
-	if g.Price.Known {
-		s.perHour += Micro(by) * g.Price.Micro
-	} else {
+	switch {
+	case !g.Price.Known:
 		s.unpriced += by
+	case by > 0:
+		s.perHour.add(g.Price.Micro)
+	default:
+		s.perHour.take(g.Price.Micro)
 	}
 }
 
@@ -207,8 +210,8 @@ func (s *sum) settle(elapsed int64) {
 	}
 	s.milli += milli * s.gpus
 	s.unpricedMilli += milli * s.unpriced
-	more, rest := over(s.perHour, milli, s.rest)
-	s.spent, s.rest = s.spent+more, rest
+	more, rest := over(s.perHour.micro(), milli, s.rest)
+	s.spent, s.rest = s.spent.Plus(more), rest
 }
 
 // GPUs are all of them, by unit and index. The caller owns the slice.
@@ -233,7 +236,7 @@ func (l *Ledger) Sums() []Sum {
 			continue
 		}
 		out = append(out, Sum{
-			Account: k.Account, Currency: k.currency, GPUs: s.gpus, Unpriced: s.unpriced, PerHour: s.perHour,
+			Account: k.Account, Currency: k.currency, GPUs: s.gpus, Unpriced: s.unpriced, PerHour: s.perHour.micro(),
 			GPUMilliseconds: s.milli, UnpricedGPUMilliseconds: s.unpricedMilli, Spent: s.spent,
 		})
 	}

@@ -296,3 +296,48 @@ func TestLeaks(t *testing.T) {
 		t.Error("GPUs are not sorted")
 	}
 }
+
+// TestMoneyIsBounded has more machines at the highest price than 63 bits hold. Nothing comes out below zero, and once they are gone the rest
+// is exact.
+func TestMoneyIsBounded(t *testing.T) {
+	const most = capacity.Micro(1<<63 - 1)
+	l := capacity.New()
+	one := func(unit string, m capacity.Micro) []capacity.GPU {
+		return []capacity.GPU{{ID: capacity.ID{Unit: unit}, Price: capacity.Price{Known: true, Micro: m, Currency: "IDR"}, Account: capacity.Account{Reservation: unit[:1]}}}
+	}
+	see := func(after time.Duration, unit string, gpus []capacity.GPU) {
+		t.Helper()
+		if err := l.Observe(start.Add(after), unit, gpus); err != nil {
+			t.Fatal(err)
+		}
+	}
+	see(0, "cheap", one("cheap", 7))
+	for i := range 20_000 {
+		see(0, fmt.Sprintf("dear-%d", i), one(fmt.Sprintf("dear-%d", i), capacity.MaxPrice))
+		see(0, fmt.Sprintf("c-%d", i), one(fmt.Sprintf("c-%d", i), capacity.MaxPrice))
+	}
+	for hour := range 3 {
+		see(time.Duration(hour)*time.Hour, "cheap", one("cheap", 7))
+		rows := capacity.Rows(l.Sums(), func(*capacity.Sum) string { return "all" })
+		if got := rows[0].PerHour[0].Micro; got != most {
+			t.Fatalf("hour %d: %d an hour in all", hour, got)
+		}
+		for _, s := range l.Sums() {
+			if s.PerHour != most || s.Spent < 0 || hour > 0 && s.Spent != most {
+				t.Fatalf("hour %d: %s costs %d an hour, %d so far", hour, s.Reservation, s.PerHour, s.Spent)
+			}
+		}
+		if leaks := capacity.Leaks(l.Sums()); len(leaks) > 0 && leaks[0].PerHour[0].Micro != most {
+			t.Fatalf("hour %d: %v", hour, leaks)
+		}
+	}
+	for i := range 20_000 {
+		see(2*time.Hour, fmt.Sprintf("dear-%d", i), nil)
+		see(2*time.Hour, fmt.Sprintf("c-%d", i), nil)
+	}
+	for _, s := range l.Sums() {
+		if want := map[string]capacity.Micro{"c": 7, "d": 0}[s.Reservation]; s.PerHour != want {
+			t.Errorf("%s costs %d an hour, want %d", s.Reservation, s.PerHour, want)
+		}
+	}
+}

@@ -12,7 +12,7 @@ type Micro int64
 // micros is how many make one.
 const micros = 1_000_000
 
-// MaxPrice is the most that an instance may cost for an hour: a billion units. Sums of 100,000 GPUs then fit 63 bits.
+// MaxPrice is the most that an instance may cost for an hour: a billion units. The sum of 9,000 such instances does not fit 63 bits.
 const MaxPrice Micro = 1_000_000_000 * micros
 
 // Price is what one GPU costs for an hour.
@@ -73,6 +73,41 @@ func (m Micro) Cents() string {
 	return fmt.Sprintf("%s%d.%02d", sign, c/100, c%100)
 }
 
+// mostMicro is what any larger amount counts as: nine trillion units.
+const mostMicro Micro = 1<<63 - 1
+
+// Plus is the sum of two amounts, neither below zero.
+func (m Micro) Plus(n Micro) Micro {
+	if m > mostMicro-n {
+		return mostMicro
+	}
+	return m + n
+}
+
+// wide is a sum of amounts that may be larger than one amount, so that what was added can be taken out again exactly.
+type wide struct{ hi, lo uint64 }
+
+func (w *wide) add(m Micro) {
+	var carry uint64
+	w.lo, carry = bits.Add64(w.lo, uint64(m), 0)
+	w.hi += carry
+}
+
+// take takes out what was added before.
+func (w *wide) take(m Micro) {
+	var borrow uint64
+	w.lo, borrow = bits.Sub64(w.lo, uint64(m), 0)
+	w.hi -= borrow
+}
+
+// micro is the sum as an amount.
+func (w wide) micro() Micro {
+	if w.hi > 0 {
+		return mostMicro
+	}
+	return Micro(min(w.lo, uint64(mostMicro)))
+}
+
 // Amount is money of one currency.
 type Amount struct {
 	Currency string `json:"currency"`
@@ -89,8 +124,11 @@ func over(perHour Micro, milli int64, rest uint64) (Micro, uint64) {
 	lo, carry := bits.Add64(lo, rest, 0)
 	hi += carry
 	if hi >= milliHour {
-		return Micro(1<<63 - 1), 0 // 2^63 millionths: no bill is that long
+		return mostMicro, 0
 	}
 	q, r := bits.Div64(hi, lo, milliHour)
+	if q > uint64(mostMicro) {
+		return mostMicro, 0
+	}
 	return Micro(q), r
 }

@@ -69,7 +69,7 @@ func Plus(to []Amount, currency string, m Micro) []Amount {
 	if !ok {
 		return slices.Insert(to, i, Amount{currency, m})
 	}
-	to[i].Micro += m
+	to[i].Micro = to[i].Micro.Plus(m)
 	return to
 }
 
@@ -124,7 +124,7 @@ func Leaks(sums []Sum) []Leak {
 
 func total(all []Amount) (m Micro) {
 	for _, a := range all {
-		m += a.Micro
+		m = m.Plus(a.Micro)
 	}
 	return m
 }

@@ -177,7 +177,7 @@ func (l *Line) charge(currency string, n int64, m capacity.Micro) {
 	if !ok {
 		l.Cost, l.Priced = slices.Insert(l.Cost, i, capacity.Amount{Currency: currency}), slices.Insert(l.Priced, i, 0)
 	}
-	l.Cost[i].Micro += m
+	l.Cost[i].Micro = l.Cost[i].Micro.Plus(m)
 	l.Priced[i] += n
 }
 
