@@ -254,3 +254,24 @@ func TestGangsPay(t *testing.T) {
 		}
 	}
 }
+
+// TestBillOfAReservedMachine has a node that offers six of the eight GPUs that its reservation pays for: all eight are paid, as `berth
+// capacity` counts them. When the reservation has ended, the machine is what it shows.
+func TestBillOfAReservedMachine(t *testing.T) {
+	tariff := bill.Tariff{
+		Pools:        map[string]bill.Pool{"p": {Reservations: []string{"block"}, Price: bill.Price{Known: true, Micro: 60_000_000, Currency: "USD"}}},
+		Reservations: []bill.Reservation{{Name: "block", GPUs: 8, Instances: 1, End: after(60), Price: bill.Price{Known: true, Micro: 80_000_000, Currency: "USD"}}},
+	}
+	b := bill.New(bill.Options{Tariff: tariff})
+	b.Add(bill.Step{Now: after(0), Changes: []engine.Change{aNode("n", "p", 6, 1), aPod("t/a", "q", "n", 4, 1)}})
+	b.Add(bill.Step{Now: after(60)})
+	r := b.Close(after(120), bill.ByQueue)
+	want := []string{
+		"[q]: 8.000 h [80.00 USD], unpriced 0.000, idle 0.000, waits 0.000 by 0, lost 0.000 by 0, share [60.00 USD]",
+		"unused: 6.000 h [60.00 USD], unpriced 0.000, idle 0.000, waits 0.000 by 0, lost 0.000 by 0, share []",
+		"paid: 14.000 h [140.00 USD], unpriced 0.000, idle 0.000, waits 0.000 by 0, lost 0.000 by 0, share []",
+	}
+	if diff := gocmp.Diff(want, printed(r)); diff != "" {
+		t.Error(diff)
+	}
+}

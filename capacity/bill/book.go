@@ -65,8 +65,8 @@ type rate struct {
 
 type node struct {
 	value   *engine.Node
-	gpus    int64
-	rate    rate
+	gpus    int64 // that it shows
+	rate    rate  // of what is paid for
 	settled int64
 	pods    map[string]*pod
 }
@@ -205,7 +205,8 @@ func (b *Book) assign() {
 			n := b.nodes[name]
 			for _, i := range b.choices(n) {
 				if !paid[name] && left[i] > 0 && t.payer(&t.Reservations[i], n.value.Labels) == rule {
-					paid[name], n.rate = true, rate{t.Reservations[i].Price, n.gpus}
+					// What is paid for are the reservation's GPUs, whatever the node shows.
+					paid[name], n.rate = true, rate{t.Reservations[i].Price, cmp.Or(int64(t.Reservations[i].GPUs), n.gpus)}
 					left[i]--
 				}
 			}
@@ -260,7 +261,7 @@ func (b *Book) settle(n *node) {
 	if past <= 0 {
 		return
 	}
-	all, held := n.gpus*whole, int64(0)
+	all, held := n.rate.gpus*whole, int64(0)
 	//archtest:any-order they are added up
 	for _, p := range n.pods {
 		held += p.asked
@@ -281,7 +282,7 @@ func (b *Book) settle(n *node) {
 			u.idle += past * part
 		}
 	}
-	for stage, free := range stagesOf(n.value, n.gpus, all-charged, b.o.GPU) {
+	for stage, free := range stagesOf(n.value, n.rate.gpus, all-charged, b.o.GPU) {
 		b.leave(n.rate, capacity.Stage(stage), past*free)
 	}
 }

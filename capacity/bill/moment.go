@@ -59,6 +59,7 @@ type Work struct {
 
 // Moment is the cluster as it is after the last step.
 func (b *Book) Moment() Moment {
+	b.assign()
 	m := Moment{At: b.at}
 	work := make(map[string]*Work)
 	of := func(p *pod) *Work {
@@ -70,7 +71,7 @@ func (b *Book) Moment() Moment {
 	}
 	//archtest:any-order sorted below
 	for _, n := range b.nodes {
-		here := Machine{Node: n.value, GPUs: n.gpus, resource: b.o.GPU}
+		here := Machine{Node: n.value, GPUs: n.rate.gpus, resource: b.o.GPU}
 		on := make(map[string]bool)
 		//archtest:any-order sorted below
 		for key, p := range n.pods {
