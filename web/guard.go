@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 )
 
 // guard lets in who had the link, and sets no cookie: browsers send a host's cookies to all of its ports, whoever serves them (ADR 225).
@@ -89,6 +90,9 @@ func (g *guard) in(next http.Handler) http.Handler {
 			w.Header().Set("Allow", "GET, HEAD")
 			http.Error(w, sayReads, http.StatusMethodNotAllowed)
 		default:
+			if g.asks(r) {
+				_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+			}
 			page.ServeHTTP(w, r)
 		}
 	})

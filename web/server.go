@@ -120,13 +120,16 @@ func (s *Server) Link() string {
 	return "http://" + s.listener.Addr().String() + "/?token=" + s.guard.token
 }
 
+// requestWithin is how long anybody may take to send a request. It ends for who has the key: an answer may take longer, and a stream lasts.
+const requestWithin = 10 * time.Second
+
 // Run serves until the context ends.
 func (s *Server) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go s.read(ctx)
 	server := &http.Server{
-		Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+		Handler: s.handler(), ReadTimeout: requestWithin, WriteTimeout: answerWithin + 30*time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
 		BaseContext: func(net.Listener) context.Context { return ctx }, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	context.AfterFunc(ctx, func() { server.Close() })

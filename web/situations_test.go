@@ -149,6 +149,12 @@ func fullLab(a *apiServer) *scripted {
 	return q
 }
 
+// acting finds characters in what is shown, or read out, that do something besides being read.
+const acting = `(() => { const bad = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/, out = [], texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+	while (texts.nextNode()) if (bad.test(texts.currentNode.data)) out.push(JSON.stringify(texts.currentNode.data.slice(0, 60)));
+	for (const e of document.querySelectorAll("[title], [aria-label]")) if (bad.test(e.title + e.getAttribute("aria-label"))) out.push(e.tagName + JSON.stringify((e.title || e.getAttribute("aria-label")).slice(0, 60)));
+	return out.slice(0, 4).join("; ") })()`
+
 // TestHostile is a cluster whose names are no names: markup, controls that turn text around, names of what every object has, and far more
 // of everything than anybody reads. The page shows text, runs nothing, and stays quick.
 func TestHostile(t *testing.T) {
@@ -182,6 +188,9 @@ func TestHostile(t *testing.T) {
 		b.dress(size, 740, "light")
 		for _, v := range append([]string{"why?namespace=x&kind=&name=" + "x", "fleet?view=table", "fleet?colour=job&q=%3Cimg", "queues?queue=%3Cimg", "fleet?sel=__proto__", "no-such-view?x=%3Cscript%3E"}, viewNames...) {
 			b.goTo(v)
+			if got := b.Text(acting); got != "" {
+				t.Errorf("%.20s at %d: characters that turn text around, or are no text: %s", v, size, got)
+			}
 			if v != "queues" && v != "queues?queue=%3Cimg" { // thousands of rows are looked at once, below
 				b.sound(fmt.Sprintf("hostile %.20s at %d", v, size))
 			}
@@ -201,6 +210,9 @@ func TestHostile(t *testing.T) {
 	if rows := b.Number(`document.querySelectorAll("table.queues tbody tr").length`); rows > 501 {
 		t.Errorf("%.0f rows of queues", rows)
 	}
+	b.goTo("queues?q=exe") // a name can be chosen though it is drawn otherwise
+	b.Do(`document.querySelector("table.line a").click()`)
+	b.Until(`new URLSearchParams(location.hash.split("?")[1]).get("name") === "\u202etxt.exe\u202c"`)
 	if got := b.Text(`[window.owned && "a script ran", ...window.violations, document.querySelector("main img, main script") && "markup became an element"].filter(Boolean).join("; ")`); got != "" {
 		t.Error(got)
 	}

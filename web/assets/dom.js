@@ -1,6 +1,15 @@
 // Small tools to build the document. Text is always text: nothing that a cluster says is ever read as HTML.
 import { get } from "./first.js";
 
+// acting are characters that do something besides being read: controls, and marks that turn the direction of writing, of what follows too.
+// They stand as their codes, as the commands print them (cli/printable.go).
+const acting = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]|[\u{e0000}-\u{e007f}]/gu;
+
+export const plain = (text) => String(text).replace(acting, (c) => [...Array(c.length).keys()].map((i) => "\\u" + c.charCodeAt(i).toString(16).padStart(4, "0")).join(""));
+
+// inner is what may stand in an element: text is plain, and nothing for what is missing.
+const inner = (children) => children.flat(3).filter((c) => c !== undefined && c !== null && c !== false).map((c) => (c instanceof Node ? c : plain(c)));
+
 // h makes an element: h("p.note", {title: "x", onclick: f}, "text", child, [children]).
 export function h(what, ...rest) {
   const [tag, ...classes] = what.split(".");
@@ -12,10 +21,10 @@ export function h(what, ...rest) {
       if (k.startsWith("on")) e.addEventListener(k.slice(2), v);
       else if (k === "style") Object.assign(e.style, v);
       else if (k in e && k !== "list" && typeof v !== "string") e[k] = v;
-      else e.setAttribute(k, v === true ? "" : v);
+      else e.setAttribute(k, v === true ? "" : k === "title" || k === "aria-label" ? plain(v) : v);
     }
   }
-  e.append(...rest.flat(3).filter((c) => c !== undefined && c !== null && c !== false).map((c) => (c instanceof Node ? c : String(c))));
+  e.append(...inner(rest));
   return e;
 }
 
@@ -28,7 +37,7 @@ export function svg(tag, attrs, ...children) {
   return e;
 }
 
-export const fill = (e, ...children) => e.replaceChildren(...children.flat(3).filter((c) => c !== undefined && c !== null && c !== false));
+export const fill = (e, ...children) => e.replaceChildren(...inner(children));
 
 export const count = (n) => Math.round(n).toLocaleString("en-US");
 
@@ -49,7 +58,7 @@ export const scroll = (table) => h("div.scroll", { tabIndex: 0, role: "region", 
 // copyable is a command with a button that copies it.
 export function copyable(text) {
   const button = h("button.copy", { type: "button", onclick: async () => {
-    try { await navigator.clipboard.writeText(text); button.textContent = "Copied"; } catch { select(code); button.textContent = "Selected"; }
+    try { await navigator.clipboard.writeText(code.textContent); button.textContent = "Copied"; } catch { select(code); button.textContent = "Selected"; }
     setTimeout(() => { button.textContent = "Copy"; }, 1500);
   } }, "Copy");
   const code = h("code", text);
@@ -91,4 +100,4 @@ export function csv(path, name, which) {
   return button;
 }
 
-export const say = (text) => { document.getElementById("live").textContent = text; };
+export const say = (text) => { document.getElementById("live").textContent = plain(text); };
