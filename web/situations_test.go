@@ -28,7 +28,7 @@ var situations = []situation{
 	{name: "empty", world: func(*apiServer) *scripted {
 		return &scripted{capacity: map[string]any{"at": time.Now(), "by": "reservation", "total": map[string]any{"reached": map[string]int64{}}, "rows": []any{}, "lost": []any{}}}
 	}, reads: map[string]string{
-		"fleet": "No node with GPUs", "queues": "There are no queues", "why": "Nothing waits for", "ledger": "No GPU is paid for", "health": "Nothing waits",
+		"fleet": "No node with GPUs", "queues": "There are no queues", "why": "Nothing waits for", "ledger": "No GPU is paid for", "health": "There were no GPUs in this time.",
 	}},
 	{name: "one", world: func(a *apiServer) *scripted {
 		a.fill(1)
@@ -37,7 +37,7 @@ var situations = []situation{
 		q.capacity = map[string]any{"at": time.Now(), "by": "reservation", "total": map[string]any{"reached": reached, "unpricedGPUs": 8}, "rows": []any{map[string]any{"name": "none", "reached": reached, "unpricedGPUs": 8}}, "lost": []any{}}
 		return q
 	}, reads: map[string]string{
-		"fleet": "8 GPUs on 1 node", "queues": "Nothing waits.", "why": "Nothing waits for", "ledger": "not measured", "health": "no GPUs in this time",
+		"fleet": "8 GPUs on 1 node", "queues": "Nothing waits.", "why": "Nothing waits for", "ledger": "8\t?\tunknown", "health": "no GPUs in this time",
 	}},
 	{name: "full", world: fullLab, reads: map[string]string{
 		"fleet": "64 GPUs on 8 nodes · 100 % held", "queues": "and 20 more", "why": "job/train-the-model-with-a-name-that-is-as-long-as-they-get-000", "ledger": "unknown", "health": "cluster-full",
@@ -57,7 +57,7 @@ var situations = []situation{
 		a.fill(4)
 		return &scripted{err: errors.New(forbiddenLine)}
 	}, reads: map[string]string{
-		"fleet": "Nodes are not shown", "queues": forbiddenLine, "why": forbiddenLine, "ledger": forbiddenLine, "health": forbiddenLine,
+		"fleet": "Nodes are not shown", "queues": forbiddenLine, "why": forbiddenLine, "ledger": forbiddenLine, "health": "Use is not known: your rights do not let this page read nodes.",
 	}},
 	{name: "restarted", world: func(a *apiServer) *scripted {
 		a.fill(8)

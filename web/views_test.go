@@ -131,6 +131,9 @@ func atAnySize(t *testing.T, a *apiServer, q *scripted, name string) {
 					hash = "why?namespace=team-0&kind=job&name=llama"
 				}
 				b.goTo(hash)
+				if got := b.Text(`[...document.querySelectorAll(".tiles dd.note")].filter((e) => getComputedStyle(e).backgroundColor !== "rgba(0, 0, 0, 0)").length + ""`); got != "0" { // what is said above the view looks so, and nothing in it
+					t.Errorf("%s%s: %s figures look like a warning", name, v, got)
+				}
 				b.sound(fmt.Sprintf("%s%s at %d, %s", name, v, size.w, theme))
 				b.keep(fmt.Sprintf("%s%s-%d-%s", name, v, size.w, theme))
 			}

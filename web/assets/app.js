@@ -84,7 +84,7 @@ function tell() {
   const text = JSON.stringify(lines);
   if (text === said) return;
   said = text;
-  fill(notes, lines.map(([kind, text, command]) => h("div.note" + (kind ? "." + kind : ""), h("p", text), command && copyable(command))));
+  fill(notes, lines.map(([kind, text, command]) => h("div" + (kind ? "." + kind : ""), h("p", text.split("`").map((t, i) => (i % 2 ? h("code", t) : t))), command && copyable(command))));
 }
 onChange(tell);
 setInterval(tell, 1000);

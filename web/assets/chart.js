@@ -1,7 +1,7 @@
 // Use over time: GPUs that are held, of those there are, with what waits above them. Drag for a span, click for an instant; with
 // the keyboard, arrows move the instant and Shift with arrows makes a span of it.
 import { h, fill, svg, count, plural, ask } from "./dom.js";
-import { now } from "./store.js";
+import { now, table } from "./store.js";
 
 // target is the share of GPUs in use that fleets are held to.
 export const target = 0.7;
@@ -32,6 +32,9 @@ export async function past(from, to, parts, signal) {
   }
 }
 
+// blind says that use is not known because nodes may not be read: not that there are no GPUs.
+export const blind = (points) => table.source.get("nodes")?.forbidden && !points.some((p) => p.gpus > 0);
+
 export const share = (p) => (p.gpus > 0 ? Math.min(1, p.held / p.gpus) : 0);
 
 // chart draws into an element. pick(from, to) is told what was chosen; with from === to, an instant; 0, 0 for nothing.
@@ -43,11 +46,11 @@ export function chart(where, { pick, high = 230, label = "Use over time" }) {
     if (!data || dragged) return; // what is being dragged stays; it is drawn again when it is let go
     const focused = where.contains(document.activeElement);
     const large = parseFloat(getComputedStyle(document.documentElement).fontSize) / 14, height = high * large;
-    const w = Math.max(280, where.clientWidth), left = 44 * large, right = 12, top = 14 * large, bottom = 24 * large, s = data.points.filter((p) => p.gpus !== null);
-    if (s.length < 2) { fill(where, h("p.empty", "Nothing was recorded in this time yet. A point is added every few seconds.")); return; }
+    const w = Math.max(280, where.clientWidth), left = 44 * large, right = 12, top = 14 * large, bottom = 24 * large, s = data.points.filter((p) => p.gpus > 0); // of no GPUs no share is held
+    if (s.length < 2) { fill(where, h("p.empty", blind(data.points) ? "Use is not known: your rights do not let this page read nodes." : data.points.some((p) => p.gpus === 0) ? "There were no GPUs in this time." : "Nothing was recorded in this time yet. A point is added every few seconds.")); return; }
     const x = (t) => left + ((w - left - right) * (t - from)) / Math.max(1, to - from), y = (v) => top + (height - bottom - top) * (1 - Math.min(1, Math.max(0, v)));
     const runs = [];
-    for (const p of data.points) { if (p.gpus === null) runs.push([]); else if (runs.length) runs[runs.length - 1].push(p); else runs.push([p]); }
+    for (const p of data.points) { if (!p.gpus) runs.push([]); else if (runs.length) runs[runs.length - 1].push(p); else runs.push([p]); }
     const path = (r, f) => r.map((p, i) => `${i ? "L" : "M"}${x(p.at).toFixed(1)} ${y(f(p)).toFixed(1)}`).join("");
     const most = Math.max(1, ...s.map((p) => p.waiting)), full = runs.filter((r) => r.length);
     const last = s[s.length - 1];

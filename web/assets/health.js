@@ -1,7 +1,7 @@
 import { h, fill, scroll, count, plural, span, ask } from "./dom.js";
 import { onChange, waiting, unread, now } from "./store.js";
 import { link, set, times } from "./url.js";
-import { back, chart, clock, past, share, spanPicker, target } from "./chart.js";
+import { back, blind, chart, clock, past, share, spanPicker, target } from "./chart.js";
 
 const hours = (n) => (n === 0 ? "0" : n < 10 ? n.toFixed(2) : count(n));
 
@@ -22,8 +22,8 @@ export function show(main, params) {
     const had = s.filter((p) => p.gpus > 0), mean = had.reduce((n, p) => n + share(p), 0) / Math.max(1, had.length), preempted = s.reduce((n, p) => n + p.preempted, 0), lost = s.reduce((n, p) => n + p.lost, 0), long = Math.max(1, last.at - s[0].at) / 3600000;
     const wait = (v) => (data.waits.n ? span(1000 * v) : "–"), starts = data.waits.n ? plural(data.waits.n, "start") : "no start in this time";
     fill(facts,
-      tile("Use now", last.gpus > 0 ? `${Math.round(100 * share(last))} %` : "–", `${count(last.held)} of ${plural(last.gpus, "GPU")}`),
-      had.length ? tile("Mean use", `${Math.round(100 * mean)} %`, mean < target ? "below the 70 % target" : "at or above 70 %", mean < target ? "short" : "fine") : tile("Mean use", "–", "no GPUs in this time"),
+      tile("Use now", last.gpus > 0 ? `${Math.round(100 * share(last))} %` : "–", blind(s) ? "nodes may not be read" : `${count(last.held)} of ${plural(last.gpus, "GPU")}`),
+      had.length ? tile("Mean use", `${Math.round(100 * mean)} %`, mean < target ? "below the 70 % target" : "at or above 70 %", mean < target ? "short" : "fine") : tile("Mean use", "–", blind(s) ? "not known" : "no GPUs in this time"),
       tile("Wait, median", wait(data.waits.p50), starts), tile("Wait, p95", wait(data.waits.p95), data.waits.n ? `p99 ${wait(data.waits.p99)}` : ""),
       tile("Preemptions", count(preempted), long > 0.05 ? `${(preempted / long).toFixed(1)} pods an hour` : "pods that lost work", preempted ? "short" : ""),
       tile("Lost work", data.logged ? `${hours(lost)} GPU-h` : "unknown", data.logged ? "to do again after preemption" : "needs the decision log"));

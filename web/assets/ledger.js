@@ -22,11 +22,14 @@ export function show(main, params) {
   const account = costs(main, params);
   let stopped = new AbortController();
 
+  // measured says that somebody told which GPUs work: without it, none being busy is not known.
+  const measured = (v) => v.total.reached.busy > 0 || v.lost.some((l) => l.cause === "idle-allocation");
+
   function waterfall(v) {
-    const paid = v.total.reached.paid || 0, measured = v.total.reached.busy > 0 || v.lost.some((l) => l.cause === "idle-allocation");
+    const paid = v.total.reached.paid || 0;
     return h("div.waterfall", { role: "table", "aria-label": "GPUs by step" }, h("div.step.units", { role: "row" }, h("span", { role: "columnheader" }, "step"), h("span.track", { role: "presentation" }), h("span.num", { role: "columnheader" }, "GPUs"), h("span.num.minus", { role: "columnheader" }, "lost here")), stages.map((s, i) => {
       const n = v.total.reached[s] || 0, before = i ? v.total.reached[stages[i - 1]] || 0 : n, lost = before - n;
-      const unknown = s === "busy" && !measured && before > 0;
+      const unknown = s === "busy" && !measured(v) && before > 0;
       return h("div.step", { role: "row" }, h("span.label", { role: "rowheader" }, s), h("span.track", { role: "presentation" },
         h("span.reached." + (i > 6 ? "used" : "on"), { style: { width: `${(100 * n) / Math.max(1, paid)}%` } }), h(unknown ? "span.lost.unknown" : "span.lost", { style: { width: `${(100 * lost) / Math.max(1, paid)}%` } })),
       h("span.num", { role: "cell" }, unknown ? "?" : count(n)), h("span.num.minus", { role: "cell" }, unknown ? "not measured" : lost ? `−${count(lost)}` : ""));
@@ -44,7 +47,7 @@ export function show(main, params) {
           h("td.wide", (l.said || []).slice(0, 3).map((t) => h("p", t)), l.fix && h("p.hint", l.fix), l.command && copyable(l.command)))) : h("tr", h("td", { colSpan: 7 }, "Nothing is lost."))))),
       v.rows.length > 0 && h("h3", `By ${v.by}`),
       v.rows.length > 0 && scroll(h("table", h("caption.unseen", "The account"), h("thead", h("tr", h("th", { scope: "col" }, v.by), stages.map((s) => h("th.num", { scope: "col" }, s)), h("th.num", { scope: "col" }, "per hour"))),
-        h("tbody", v.rows.map((r) => h("tr", h("th", { scope: "row" }, r.name), stages.map((s) => h("td.num", count(r.reached[s] || 0))), h("td.num", money(r.perHour, r.reached.paid, r.unpricedGPUs))))))),
+        h("tbody", v.rows.map((r) => h("tr", h("th", { scope: "row" }, r.name), stages.map((s) => h("td.num", s === "busy" && !measured(v) && r.reached.allocated > 0 ? "?" : count(r.reached[s] || 0))), h("td.num", money(r.perHour, r.reached.paid, r.unpricedGPUs))))))),
       (v.reservations || []).filter((r) => !r.paid && r.message).map((r) => h("p.warn", `${r.name}: ${r.message}`)),
       (v.unseen || []).length > 0 && h("p.warn", `Not seen: ${v.unseen.map((u) => `${u.resource} (${u.reason})`).join("; ")}`));
     body.dataset.paid = v.total.reached.paid || 0;
