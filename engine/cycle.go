@@ -30,9 +30,8 @@ type cycle struct {
 	rank  int32         // of the gang whose turn it is
 	freed *cluster.Gang // that has a place now: one that was held for another
 
-	starts map[*cluster.Gang]int // by gang: index, plus one, of its Start in the plan
-	short  []*cluster.Gang       // that run under their minimum, and could not be repaired
-	dirty  []*cluster.Gang       // gangs whose tally the cycle changed
+	short []*cluster.Gang // that run under their minimum, and could not be repaired
+	dirty []*cluster.Gang // gangs whose tally the cycle changed
 }
 
 // newCycle makes a cycle in which nothing is decided yet.

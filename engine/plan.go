@@ -5,13 +5,9 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/engine/internal/api"
-	"github.com/berth-dev/berth/engine/internal/calendar"
 	"github.com/berth-dev/berth/engine/internal/cluster"
-	"github.com/berth-dev/berth/engine/internal/emptied"
 	"github.com/berth-dev/berth/engine/internal/memory"
 	"github.com/berth-dev/berth/engine/internal/order"
-	"github.com/berth-dev/berth/engine/internal/preempt"
-	"github.com/berth-dev/berth/engine/why"
 )
 
 // Plan decides what starts now and says of everything else why it waits. The state is the same before and
@@ -82,14 +78,15 @@ func (y *cycle) run() {
 		y.dismissals.Quarantine()
 		grow := y.minimums()
 		y.growth(grow)
-		y.releaseBroken()
-		if y.until == nil {
-			y.preempt.Tidy()
-		}
-		for g := range y.s.line.Short {
+		for g := range y.s.line.Short { //archtest:any-order Broken sorts them
+			y.short = append(y.short, g)
 			y.Plan.Short = append(y.Plan.Short, g.Key)
 		}
 		slices.Sort(y.Plan.Short)
+		y.dismissals.Broken(y.short)
+		if y.until == nil {
+			y.preempt.Tidy()
+		}
 		y.Assume(y.s.m.Config.AssumeFor)
 	})
 	if y.until == nil {
@@ -183,160 +180,13 @@ func (y *cycle) gaveBack(evicted []api.Eviction, changes []api.Change) (queues [
 	return queues
 }
 
-// start places the gang's minimum and reports whether it could; else it notes why not. All or nothing: what it tried is rolled
-// back unless the gang starts.
-func (y *cycle) start(g *cluster.Gang, t cluster.Turn) bool {
-	if y.stuck(g, t) { // the counts show that it has no place, and what can be done for it was done
-		return y.again(g, t)
-	}
-	m, behind := y.s.m.Mark(), y.times.Behind(g, y.rank)
-	y.attempts.Claim(g)
-
-	// Gates: is it whole, does the engine decide all that it asks for, do its queues let it?
-	gates, decided := y.attempts.Gates(g)
-	if decided {
-		y.s.m.Rollback(m)
-		y.wait(g, gates)
-		return false
-	}
-	if y.isEnding(g) {
-		y.s.m.Rollback(m)
-		y.wait(g, y.preempt.MakingRoom(g))
-		return false
-	}
-	if len(behind) > 0 && y.times.Strict(g.Queue()) {
-		y.s.m.Rollback(m)
-		y.wait(g, append(behind, gates...))
-		return false
-	}
-
-	// A place, which delays nobody's promised start.
-	before := y.s.m.Mark()
-	found := y.attempts.Place(g, t)
-	if found.OK && len(gates) == 0 {
-		if gates = y.attempts.Delays(g, t, before, &found); len(gates) == 0 {
-			gates = behind
-		}
-		if len(gates) == 0 {
-			y.started(g, t, found.Model, m)
-			y.times.Started(g, m)
-			return true
-		}
-		found.OK = true // but for the promise, or for who is before it
-		y.times.WakeWhenLate(g)
-	}
-
-	// No place: all gates that are shut are told, and what can be done about them is done.
-	//mutate: gate-all-or-nothing
-	y.s.m.Rollback(m)
-	if !found.OK {
-		for _, gate := range y.attempts.Unplaced(g, found.Gates) {
-			if !slices.Contains(gates, gate) { // what holds for every GPU model was said
-				gates = append(gates, gate)
-			}
-		}
-	}
-	y.block(g, t, gates)
-	return y.again(g, t)
-}
-
-// again starts the gang where a place that was held for another has been given to it.
-func (y *cycle) again(g *cluster.Gang, t cluster.Turn) bool {
-	if y.freed != g {
-		return false
-	}
-	y.freed = nil
-	return y.start(g, t)
-}
-
-// block does what can be done for a gang that has no place: others end for it, or it is promised a start.
-func (y *cycle) block(g *cluster.Gang, t cluster.Turn, gates []why.Gate) {
-	if !y.queues(g, gates) && !y.hasRoomMade(g, t, gates) {
-		y.hope(g, t, y.limits.Spared(g, gates))
-	}
-}
-
-// hasRoomMade says whether others end for the gang, which then waits for that, or give a place up that was held for them.
-func (y *cycle) hasRoomMade(g *cluster.Gang, t cluster.Turn, gates []why.Gate) bool {
-	switch y.preempt.MakeRoom(g, t, gates) {
-	case preempt.Evicting:
-		y.wait(g, y.preempt.MakingRoom(g))
-		return true
-	case preempt.Freed:
-		y.freed = g
-		return true
-	}
-	return false
-}
-
-// queues says that the gang, which is blocked by the gates, waits behind another of its queue. Behind one that is only
-// older it is told what it would wait for anyway.
-func (y *cycle) queues(g *cluster.Gang, gates []why.Gate) bool {
-	behind := y.times.Behind(g, y.rank)
-	if len(behind) == 0 {
-		y.times.Shut(g, y.rank, gates)
-		return false
-	}
-	if y.times.Strict(g.Queue()) {
-		gates = append(behind, gates...)
-	} else if calendar.Passing(gates) {
-		y.times.Blocked() // as if it were not behind
-	}
-	y.wait(g, gates)
-	return true
-}
-
-// hope promises the gang a start where it can, or has work moved for it, and notes why it waits.
-func (y *cycle) hope(g *cluster.Gang, t cluster.Turn, gates []why.Gate) {
-	var eldest, promised bool
-	if y.attempts.Trial {
-		y.times.Withdraw(g)
-	} else {
-		var must bool
-		eldest, must = y.times.Eldest(g, t, y.rank, gates, func() bool { return y.able(g) })
-		promised = y.times.Promise(g, t, gates, must)
-	}
-	if !y.attempts.Trial && y.preempt.MoveFor(g, t, gates) {
-		gates = y.preempt.MakingRoom(g)
-	} else if eldest && !promised {
-		//mutate: age-shut
-		y.times.Lead(g, y.rank, true)
-	}
-	y.wait(g, gates)
-}
-
-// able says whether the gang could start once all is over that ends by itself.
-func (y *cycle) able(g *cluster.Gang) (ok bool) {
-	s := y.s
-	if s.emptied == nil {
-		s.emptied = emptied.Of(s.m)
-		s.empty = newState(s.emptied.Model)
-	}
-	if known := &s.line.Entry(g).Able; known.Known && known.As == s.emptied.Edition && len(s.m.Bookings) == 0 {
-		return known.OK
-	}
-	s.emptied.Visit(g, func(twin *cluster.Gang) {
-		s.empty.follow()
-		z := s.empty.newCycle(y.Now)
-		z.attempts.Quiet = true
-		z.undone(func() {
-			z.dismissals.Bookings()
-			z.times.KeepOff(twin)
-			ok = z.attempts.WouldFit(twin, twin.TurnNow())
-		})
-	})
-	s.empty.follow()
-	s.line.Entry(g).Able = order.Ability{Known: true, OK: ok, As: s.emptied.Edition}
-	return ok
-}
-
 // growth gives members above the minimum what room is left.
 func (y *cycle) growth(gangs []*cluster.Gang) {
 	for _, g := range gangs {
 		y.rank = y.s.line.Entry(g).Turn.Priority
 		if g.Tree.Satisfied() {
 			y.grow(g)
-		} else if y.starts[g] == 0 { // it was evicted in this cycle
+		} else if _, starts := y.Starts(g); !starts { // it was evicted in this cycle
 			y.start(g, g.TurnNow())
 		}
 		if g == y.until {

@@ -6,6 +6,7 @@ import (
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/audit"
 	"github.com/berth-dev/berth/engine/internal/calendar"
+	"github.com/berth-dev/berth/engine/internal/census"
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/emptied"
 	"github.com/berth-dev/berth/engine/internal/index"
@@ -106,6 +107,34 @@ func (s *State) Audit(from, most int) (found []api.Discrepancy, next int) {
 		all.Times = s.times
 	}
 	return s.round.Look(all, from, most)
+}
+
+// Report counts GPUs and finds the largest jobs that could start, over nodes that are not cordoned.
+func (s *State) Report() Report { return census.Count(s.m) }
+
+// QueueUses lists the queues that exist: each, then those below it, siblings by name. Then, by name, those that do not
+// exist and yet are charged or named.
+func (s *State) QueueUses() []QueueUse {
+	s.freshen()
+	return census.QueueUses(s.m)
+}
+
+// Tallies counts the workloads of the namespace, or of all for "", by key. Other schedulers' pods are none. It
+// looks at every pod.
+func (s *State) Tallies(namespace string) []Tally {
+	s.freshen()
+	return census.Tallies(s.m, namespace)
+}
+
+// Charged lists who has the resource at the queue's expense: most first, then by key.
+func (s *State) Charged(queue, resource string) []Held { return census.Charged(s.m, queue, resource) }
+
+// DegradedSince is since when the gang of the key has been running under its minimum; zero: it does not.
+func (s *State) DegradedSince(key string) time.Time {
+	if l := s.m.Degradations[key]; l != nil {
+		return l.Since.UTC()
+	}
+	return time.Time{}
 }
 
 // Config is the policy of the state, with defaults filled in and without what makes no sense.

@@ -36,9 +36,9 @@ type Attempts struct {
 	// Steps is how many steps searches took so far in the cycle.
 	Steps int
 
-	// Claimed is the holds that the gang which is being placed has claimed; nil between turns. They do not count in
+	// claimed is the holds that the gang which is being placed has claimed; nil between turns. They do not count in
 	// the model until rolled back.
-	Claimed []*cluster.Hold
+	claimed []*cluster.Hold
 	// kept is the nodes whose room these hold, in order.
 	kept []*cluster.Node
 

@@ -132,7 +132,7 @@ func TestTryLeavesNothing(t *testing.T) {
 			t.Error("no place")
 		}
 	})
-	if w.Standing() != standing || w.Pods["p"].Host != nil || w.Quiet || w.Claimed != nil {
-		t.Errorf("standing %d, was %d; host %v; quiet %v; claimed %v", w.Standing(), standing, w.Pods["p"].Host, w.Quiet, w.Claimed)
+	if w.Standing() != standing || w.Pods["p"].Host != nil || w.Quiet || w.claimed != nil {
+		t.Errorf("standing %d, was %d; host %v; quiet %v; claimed %v", w.Standing(), standing, w.Pods["p"].Host, w.Quiet, w.claimed)
 	}
 }

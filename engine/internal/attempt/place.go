@@ -294,6 +294,14 @@ func (a *Attempts) WouldFit(g *cluster.Gang, t cluster.Turn) bool {
 	return false
 }
 
+// Spend has the plan forget the holds that the gang has claimed, which has started in their place.
+func (a *Attempts) Spend() {
+	for _, h := range a.claimed {
+		a.draft.Forget(api.KindHold, h.Ref().Key, h.Version)
+	}
+	a.claimed = nil
+}
+
 // Claim lets the gang have what is kept for it alone, until rolled back: its holds, and its members' nominations.
 // What is held under the key of its owner it has only if nothing is held under its own.
 func (a *Attempts) Claim(g *cluster.Gang) {
@@ -302,16 +310,16 @@ func (a *Attempts) Claim(g *cluster.Gang) {
 			a.m.IgnoreNomination(p)
 		}
 	}
-	a.kept, a.Claimed = nil, nil
+	a.kept, a.claimed = nil, nil
 	if len(a.m.Holds) == 0 {
 		return
 	}
 	for _, h := range a.m.HeldFor(g) {
-		if h.On == nil || h.Gang != g.Key && len(a.Claimed) > 0 {
+		if h.On == nil || h.Gang != g.Key && len(a.claimed) > 0 {
 			continue
 		}
 		a.kept = append(a.kept, h.On)
-		a.Claimed = append(a.Claimed, h)
+		a.claimed = append(a.claimed, h)
 		a.m.IgnoreHold(h)
 	}
 	slices.SortFunc(a.kept, cluster.ComparePlaces)

@@ -20,9 +20,9 @@ func (a *Attempts) Try(g *cluster.Gang, do func(own []*cluster.Hold)) {
 	quiet := a.Quiet
 	a.Quiet = true
 	a.Claim(g)
-	do(a.Claimed)
+	do(a.claimed)
 	a.m.Rollback(m)
-	a.Quiet, a.Claimed, a.kept = quiet, nil, nil
+	a.Quiet, a.claimed, a.kept = quiet, nil, nil
 }
 
 // StartsBeside places the gang's minimum beside what is promised to others, and says whether it could.

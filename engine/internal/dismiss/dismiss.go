@@ -117,7 +117,9 @@ func keep(pods map[*cluster.Pod]bool, stays func(*cluster.Pod) bool) {
 	maps.DeleteFunc(pods, func(p *cluster.Pod, _ bool) bool { return whole[p.In] || stays(p) })
 }
 
-// Broken ends gangs that have been running under their minimum for too long.
+// Broken ends gangs that have been running under their minimum for too long. A gang that runs under its minimum is repaired before
+// anything else is placed: a member that waits goes to the domain of the others. While that fails, what the gang holds helps
+// nobody; so after a grace time all of it ends that somebody makes again, and it starts anew as a whole.
 func (d *Dismissals) Broken(short []*cluster.Gang) {
 	for _, key := range cluster.SortedKeys(d.m.Degradations) {
 		if g := d.m.Gangs[key]; g == nil || !g.Degraded() {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/engine/internal/api"
+	"github.com/berth-dev/berth/engine/internal/cluster"
 )
 
 // Draft is a plan in the making.
@@ -12,7 +13,8 @@ type Draft struct {
 	Now  time.Time // in UTC
 	Plan api.Plan
 
-	latest uint64 // version of the last memory
+	latest uint64                // version of the last memory
+	starts map[*cluster.Gang]int // by gang: the index, plus one, of its last Start in the plan
 }
 
 // New begins a plan made at the time. Versions of what it remembers follow the latest that was told.
