@@ -7,6 +7,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/diagnose/check"
@@ -211,6 +212,9 @@ func (t *trial) reverts(f *check.Finding, all []recalled) []edit.Edit {
 			continue
 		}
 		out = append(out, t.revert(f, r, r.Changes))
+		if own := ofRole(f, r); len(own) > 0 && len(own) < len(r.Changes) {
+			out = append(out, t.revert(f, r, own))
+		}
 		if f.Stage < check.Start && len(r.Changes) > 1 && len(r.Changes) <= mostReverts {
 			for j, c := range r.Changes {
 				if !c.Hidden() {
@@ -220,6 +224,20 @@ func (t *trial) reverts(f *check.Finding, all []recalled) []edit.Edit {
 		}
 	}
 	return out
+}
+
+// ofRole are the changes in the template of the finding's pod, where the object makes pods of several.
+func ofRole(f *check.Finding, r *recalled) (own []history.Change) {
+	if _, foreign := r.of.(*unstructured.Unstructured); !foreign || f.Pod == nil {
+		return nil
+	}
+	prefix := facts.TemplatePathFor(r.of, f.Pod) + "/"
+	for i := range r.Changes {
+		if strings.HasPrefix(r.Changes[i].Back().Path, prefix) {
+			own = append(own, r.Changes[i])
+		}
+	}
+	return own
 }
 
 // stays says whether pods of the earlier version would meet what the finding says.
@@ -232,7 +250,7 @@ func stays(f *check.Finding, r *recalled) bool {
 	if err != nil {
 		return false
 	}
-	template := facts.TemplateOf(was)
+	template := facts.TemplateFor(was, f.Pod)
 	return template != nil && f.Stays(&template.Spec)
 }
 
@@ -306,6 +324,10 @@ func (t *trial) revert(f *check.Finding, r *recalled, changes []history.Change) 
 		e.Command = t.anew(r.of, whole, e.Command)
 	}
 	prefix := facts.TemplatePath(r.of)
+	_, foreign := r.of.(*unstructured.Unstructured)
+	if foreign && f.Pod != nil && t.makes(r.of) {
+		prefix = facts.TemplatePathFor(r.of, f.Pod)
+	}
 	inTemplate := !slices.ContainsFunc(whole, func(op edit.Op) bool { return prefix == "" || !strings.HasPrefix(op.Path, prefix+"/") })
 	switch {
 	case t.makes(r.of) && (inTemplate || facts.KindOfObject(r.of).Kind == "Pod"):
@@ -314,6 +336,9 @@ func (t *trial) revert(f *check.Finding, r *recalled, changes []history.Change) 
 			e.Ops = append(e.Ops, op)
 		}
 		e.On = r.of
+		if foreign && inTemplate { // one of its roles, whose pods are made anew
+			e.For, e.Command = f.Pod, ""
+		}
 	default:
 		if n, err := edit.Patch(r.of, "", whole); err == nil {
 			e.Set = append([]facts.Object{n}, t.passedOn(r.of, n)...)
