@@ -50,7 +50,17 @@ func (p whyPage) one(d *diagnose.Diagnosis) string {
 		p.para(&b, "No effect", strings.Join(d.Unheeded, "; ")+".")
 	}
 	p.unseen(&b, d.Unseen)
+	p.rights(&b, d.Rights)
 	return b.String()
+}
+
+// rights writes what of the things that could not be read would tell more, one in a line.
+func (p whyPage) rights(b *strings.Builder, rights []diagnose.Right) {
+	head := "Would tell"
+	for _, r := range rights {
+		p.para(b, head, "- "+r.String())
+		head = ""
+	}
 }
 
 func (p whyPage) age(d *diagnose.Diagnosis) string {

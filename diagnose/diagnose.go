@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/life"
 	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/engine/why"
@@ -132,14 +133,14 @@ func (d *Diagnoser) Waiting(namespace string) []facts.Ref {
 	return out
 }
 
-// strandedPod says whether the pod should run, and its node is not Ready or gone. What runs on every node is left out: the node
+// strandedPod says whether the pod should run, and its node is not Ready, gone or about to evict it. What runs on every node is left out: the node
 // is the matter.
 func strandedPod(f *facts.Facts, p *corev1.Pod) bool {
 	if facts.StateOf(p) != facts.Running || p.Spec.NodeName == "" || place.ByDaemonSet(p) || p.Annotations[corev1.MirrorPodAnnotationKey] != "" || !f.Sees("nodes", "") {
 		return false
 	}
 	n := f.NodeNamed(p.Spec.NodeName)
-	return n == nil || !facts.NodeReady(n)
+	return n == nil || !facts.NodeReady(n) || life.Doomed(f, p) != nil
 }
 
 // idle says whether the object is held back by its own word.
@@ -286,6 +287,7 @@ func (d *Diagnoser) why(top facts.Object) Diagnosis {
 	if first == nil || first.Healthy && d.contradicted(&out, j) {
 		d.healthy(&out, j)
 		d.blind(&out, j.cases[0])
+		d.limited(&out, j, nil)
 		return out
 	}
 	out.Layer, out.Cause, out.Owner, out.Summary = first.Layer, first.Check.Cause, first.Owner, first.Message
@@ -305,5 +307,6 @@ func (d *Diagnoser) why(top facts.Object) Diagnosis {
 	if len(out.Fixes) == 0 {
 		out.Advice = first.Advice
 	}
+	d.limited(&out, j, first)
 	return out
 }

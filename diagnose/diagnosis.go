@@ -42,6 +42,8 @@ type Diagnosis struct {
 	// Unheeded is what it asks for without effect: fields and keys that the scheduler says it does not understand.
 	Unheeded []string       `json:"unheeded,omitempty"`
 	Unseen   []facts.Unseen `json:"unseen,omitempty"` // what the caller may not read, and so is not known
+	// Rights are what of that could make it another answer, what tells most first.
+	Rights []Right `json:"rights,omitempty"`
 
 	Created time.Time `json:"-"` // of the target, or of its oldest pod that waits
 	Advice  string    `json:"-"` // what usually helps, where no fix could be verified

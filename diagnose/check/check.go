@@ -60,6 +60,8 @@ type Finding struct {
 	// Told says that it is the word of another project's scheduler, whose rules nobody here keeps: no trial can say whether an edit
 	// takes it away.
 	Told bool
+	// Blind says that what would tell the cause may not be read, and that the finding is all that can be said without it.
+	Blind bool
 	// Stays says whether pods of another spec would meet the same: going back to an earlier version is no fix then. Nil: a trial
 	// tells.
 	Stays func(*corev1.PodSpec) bool

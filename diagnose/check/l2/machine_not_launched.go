@@ -28,7 +28,7 @@ func machineNotLaunched(c *check.Case) []check.Finding {
 		return out
 	}
 	if w := supply.AutoscalerSaid(c); w.Refused(backsOffWords) > 0 && len(supply.AutoscalerGroups(c.Facts)) == 0 { // which group, and why, is in a status that cannot be seen
-		out = append(out, supply.AutoscalerHeard(c, check.Finding{Message: "the cluster autoscaler has tried to make a node for the pod, failed, and waits before it tries again: " + backsOffWords, Evidence: supply.AutoscalerEvidence(w, c)})...)
+		out = append(out, supply.AutoscalerHeard(c, check.Finding{Blind: !c.Sees("configmaps", ""), Message: "the cluster autoscaler has tried to make a node for the pod, failed, and waits before it tries again: " + backsOffWords, Evidence: supply.AutoscalerEvidence(w, c)})...)
 	}
 	for _, r := range supply.ReportedByMakers(c) {
 		if r.Supply() {
@@ -40,7 +40,7 @@ func machineNotLaunched(c *check.Case) []check.Finding {
 		out = append(out, check.Finding{Fit: true, Probe: supply.AutoscalerProbe(c, supply.Makes(c)), Message: down, Evidence: evidence})
 	}
 	if said, s := supply.MakerSilent(c); said != "" && len(out) == 0 {
-		out = append(out, check.Finding{Last: true, Message: said, Evidence: []facts.Evidence{{Object: facts.RefTo(s.Pool.Unstructured).In(), Field: "status.conditions", Value: "no fault"}}})
+		out = append(out, check.Finding{Last: true, Blind: !c.Sees("events", ""), Message: said, Evidence: []facts.Evidence{{Object: facts.RefTo(s.Pool.Unstructured).In(), Field: "status.conditions", Value: "no fault"}}})
 	}
 	return out
 }

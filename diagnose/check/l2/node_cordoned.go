@@ -10,6 +10,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/gpustack"
 	"github.com/berth-dev/berth/diagnose/internal/place"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var nodeCordonedCheck = check.Check{
@@ -24,7 +25,7 @@ var nodeCordonedCheck = check.Check{
 func nodeCordonedFound(c *check.Case) []check.Finding {
 	nodes := place.InState(c, gpustack.NodeCordoned)
 	if len(nodes) == 0 {
-		return nil
+		return cordonedAsSaid(c)
 	}
 	few := place.Fewest(c, nodes, gpustack.Uncordon)
 	return []check.Finding{{
@@ -37,5 +38,21 @@ func nodeCordonedFound(c *check.Case) []check.Finding {
 			Side: edit.Cluster, Cost: edit.CostWord, Set: place.Mended(few, gpustack.Uncordon), Assumes: "whoever cordoned " + place.Verb(few, "it", "them") + " is done",
 			Text: "uncordon " + place.NamesOf(few), Command: "kubectl uncordon " + place.NodeWords(few),
 		}},
+	}}
+}
+
+// cordonedAsSaid goes by the scheduler's words where nodes cannot be seen.
+func cordonedAsSaid(c *check.Case) []check.Finding {
+	if c.State != facts.Pending || c.Sees("nodes", "") {
+		return nil
+	}
+	_, cordons := place.ClosedAsSaid(c)
+	if cordons == 0 {
+		return nil
+	}
+	return []check.Finding{{
+		Message:  fmt.Sprintf("%s that the pod could have %s cordoned, says its scheduler, and no other would do; which they are cannot be seen", wording.Number(cordons, "node"), wording.InNumber(cordons, "is", "are")),
+		Evidence: place.SaidEvidence(c),
+		Advice:   "Ask who runs the nodes why they are cordoned, and to uncordon them once that is over.",
 	}}
 }

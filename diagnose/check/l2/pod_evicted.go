@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -12,13 +13,14 @@ import (
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/life"
 	"github.com/berth-dev/berth/diagnose/internal/place"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var podEvictedCheck = check.Check{
 	Cause: "pod-evicted", Layer: check.L2, Owner: check.Platform, Stage: check.Run, Rank: 50,
-	Title:   "The node threw the pod out",
-	Meaning: "The kubelet ended the pod to save the node: memory, disk or process numbers ran short there, the pod wrote more than its share, or the node was shut down. A controller makes another; a bare pod stays as it is.",
+	Title:   "The node throws the pod out",
+	Meaning: "The kubelet ended the pod to save the node: memory, disk or process numbers ran short there, the pod wrote more than its share, or the node was shut down. Or somebody tainted the node, and the pod tolerates the taint for a while only. A controller makes another; a bare pod stays as it is.",
 	Remedy:  "Give the pod requests and limits that match what it uses, or free the node of what fills it.",
 	Not:     "The program failed.",
 	Find:    podEvicted,
@@ -30,6 +32,9 @@ func podEvicted(c *check.Case) []check.Finding {
 	}
 	if all := life.EvictedBefore(c); len(all) > 0 {
 		return []check.Finding{evictedAgain(c, all)}
+	}
+	if f, ok := toBeEvicted(c); ok {
+		return []check.Finding{f}
 	}
 	if c.State != facts.Failed || !slices.Contains([]string{"Evicted", "NodeShutdown", "Terminated", "Shutdown", "Preempting"}, c.Pod.Status.Reason) {
 		return nil
@@ -46,6 +51,38 @@ func podEvicted(c *check.Case) []check.Finding {
 		}
 	}
 	return []check.Finding{f}
+}
+
+// toBeEvicted is about pods that run, or start, on a node whose taint they tolerate for a while only.
+func toBeEvicted(c *check.Case) (check.Finding, bool) {
+	if c.State != facts.Running && c.State != facts.Starting {
+		return check.Finding{}, false
+	}
+	there := slices.DeleteFunc(slices.Clone(c.All), func(p *corev1.Pod) bool { return life.Doomed(c.Facts, p) == nil })
+	if len(there) == 0 {
+		return check.Finding{}, false
+	}
+	p := slices.MinFunc(there, func(a, b *corev1.Pod) int {
+		return life.Doomed(c.Facts, a).Latest.Compare(life.Doomed(c.Facts, b).Latest)
+	})
+	e := life.Doomed(c.Facts, p)
+	taint := podspec.TaintText(e.Taint)
+	when := "at " + e.Latest.UTC().Format("15:04:05 UTC")
+	if e.Earliest != e.Latest {
+		when = "by " + e.Latest.UTC().Format("15:04:05 UTC")
+	}
+	also := ""
+	if len(there) > 1 {
+		also = fmt.Sprintf(", as are %s of %s", wording.Number(len(there)-1, "other pod"), facts.RefTo(c.Owner()))
+	}
+	return check.Finding{
+		Message: fmt.Sprintf("pod %s is evicted from node %s %s%s: the node has the taint %s, which the pod tolerates for %s only", p.Name, e.Node.Name, when, also, taint, wording.RoundAge(time.Duration(e.Seconds)*time.Second)),
+		Evidence: []facts.Evidence{
+			{Object: facts.RefTo(e.Node).In(), Field: "spec.taints", Value: taint},
+			{Object: facts.RefTo(p).In(), Field: "spec.tolerations", Value: fmt.Sprintf("%s for %d seconds", taint, e.Seconds)},
+		},
+		Advice: "Ask who tainted the node what for, and whether the taint goes before then. Otherwise have the program write a checkpoint, and make sure that there is room elsewhere for the pod that its controller makes in its place; a bare pod is not made again.",
+	}, true
 }
 
 // disruptions are the reasons of the condition DisruptionTarget, which whoever ends a pod before its time sets on it.

@@ -55,6 +55,10 @@ func kueueGated(c *check.Case) []check.Finding {
 		found.Edits, found.Owner = queue.KueueElsewhere(c, v), check.User
 	case v.Work == nil && len(queue.KueueGroup(c)) > 0:
 		return nil // the group lacks members
+	case v.Work == nil && !c.Sees("workloads.kueue.x-k8s.io", c.Pod.Namespace):
+		found.Blind = true
+		found.Message = fmt.Sprintf("Kueue is to admit it from LocalQueue %s, and the Workload in which it says why it does not cannot be seen", v.Queue)
+		kueueToldOf(c, &found)
 	case v.Work == nil:
 		found.Message = fmt.Sprintf("Kueue is to admit it from LocalQueue %s and has made no Workload for it", v.Queue)
 		found.Healthy = c.Age() < time.Minute
@@ -99,12 +103,33 @@ func kueueGated(c *check.Case) []check.Finding {
 			}
 		}
 	default:
+		found.Blind = v.Local == nil || v.Cluster == nil
 		found.Message = fmt.Sprintf("Workload %s waits in LocalQueue %s", v.Work.GetName(), v.Queue)
 		if v.Message != "" {
 			found.Message += ": " + v.Message
 		}
 	}
 	return []check.Finding{found}
+}
+
+// kueueToldOf adds what Kueue said last in an event about the Workload that it made for the work: events may be read where Workloads may
+// not. A Workload is called after the kind and the name of what it is for (Kueue pkg/controller/jobframework/workload_names.go).
+func kueueToldOf(c *check.Case, f *check.Finding) {
+	var last *corev1.Event
+	for _, e := range c.Events {
+		of := e.InvolvedObject
+		mine := slices.ContainsFunc(c.Owners, func(o facts.Object) bool {
+			r := facts.RefTo(o)
+			return r.Namespace == of.Namespace && strings.HasPrefix(of.Name, strings.ToLower(r.Kind)+"-"+r.Name+"-")
+		})
+		if of.Kind == "Workload" && mine && (last == nil || facts.EventTime(e).After(facts.EventTime(last))) {
+			last = e
+		}
+	}
+	if last != nil {
+		f.Message += ": " + wording.Shortened(wording.OneLine(last.Message), 200)
+		f.Evidence = append(f.Evidence, life.Shown(last))
+	}
 }
 
 // kueueInvalid is how Kueue says that what it is to admit breaks a rule of its namespace or contradicts itself (ErrInvalidWLResources

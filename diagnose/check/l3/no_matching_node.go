@@ -291,8 +291,9 @@ func unmatchedAsSaid(c *check.Case) []check.Finding {
 	if s.Whole == kubescheduler.NoNodes {
 		return []check.Finding{{Owner: check.Platform, Message: "the cluster has no nodes", Evidence: place.SaidEvidence(c)}}
 	}
-	if s.Whole != "" {
-		return nil
+	closed, cordons := place.ClosedAsSaid(c)
+	if s.Whole != "" || cordons > 0 {
+		return nil // node-cordoned
 	}
 	var parts []string
 	for _, r := range s.Reasons {
@@ -301,6 +302,13 @@ func unmatchedAsSaid(c *check.Case) []check.Finding {
 			return nil // of rules between pods, volumes and the like, others speak
 		}
 		parts = append(parts, fmt.Sprintf("%d %s", r.Nodes, words))
+	}
+	if closed {
+		return []check.Finding{{
+			Layer: check.L2, Owner: check.Platform, Evidence: place.SaidEvidence(c),
+			Message: fmt.Sprintf("of %s none will do: %s; which they are cannot be seen", wording.Number(s.Nodes, "node"), strings.Join(parts, "; ")),
+			Advice:  "The taints say that the nodes are not to be used now: ask who runs them, by when they are.",
+		}}
 	}
 	return []check.Finding{{
 		Message: fmt.Sprintf("of %s none will do: %s; which they are cannot be seen", wording.Number(s.Nodes, "node"), strings.Join(parts, "; ")), Evidence: place.SaidEvidence(c),

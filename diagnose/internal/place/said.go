@@ -1,6 +1,7 @@
 package place
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -56,4 +57,33 @@ func SaidEvidence(c *check.Case) []facts.Evidence {
 		return nil
 	}
 	return []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: `status.conditions[type="PodScheduled"].message`, Value: s.Text}}
+}
+
+// notAsked begins the reasons for nodes that the pod itself does not ask for.
+var notAsked = []string{"node(s) didn't match Pod's node affinity/selector", "node(s) didn't satisfy plugin(s) [NodeAffinity]"}
+
+// cordoned is the reason for nodes that are marked unschedulable.
+const cordoned = "node(s) were unschedulable"
+
+// ClosedAsSaid says whether all nodes that the pod asks for are closed to every pod, in the words of the scheduler, and of how many
+// it says that they are cordoned; the others have taints with which Kubernetes and its helpers say that a node is not to be used.
+func ClosedAsSaid(c *check.Case) (closed bool, cordons int) {
+	s, ok := SaidOf(c)
+	if !ok || s.Whole != "" {
+		return false, 0
+	}
+	for _, r := range s.Reasons {
+		taint, tainted := strings.CutPrefix(r.Text, "node(s) had untolerated taint {")
+		key, _, _ := strings.Cut(taint, ":")
+		switch {
+		case slices.ContainsFunc(notAsked, func(words string) bool { return strings.HasPrefix(r.Text, words) }):
+			continue
+		case r.Text == cordoned:
+			cordons += r.Nodes
+		case !tainted || KindOfTaint(c.Facts, corev1.Taint{Key: key}) != TaintOfState:
+			return false, 0
+		}
+		closed = true
+	}
+	return closed, cordons
 }
