@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/berth-dev/berth/kube/convert"
 	"github.com/berth-dev/berth/kube/dialect"
 	"github.com/berth-dev/berth/kube/dialect/all"
 )
@@ -70,7 +69,7 @@ func (c *checker) keysAlone() {
 		u := &unstructured.Unstructured{Object: c.items[i].Object}
 		switch kind := u.GroupVersionKind().GroupKind().String(); {
 		case kind == "Namespace", kind == "PriorityClass.scheduling.k8s.io":
-			for _, text := range dialect.KeysThat(u, convert.ForeignKey) {
+			for _, text := range dialect.KeysThat(u, dialect.ForScheduler) {
 				c.ask(&c.items[i], refOf(c.items[i].Object, c.namespace).String()+": "+text)
 			}
 		}

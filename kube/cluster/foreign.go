@@ -347,7 +347,7 @@ func (f *Feed) SetPriorityClass(c *schedulingv1.PriorityClass) {
 // tellKeys says by which keys the object, which is no workload, asks other schedulers for something: quotas of a namespace, or that
 // nobody of a priority is evicted. No dialect reads them.
 func (f *Feed) tellKeys(o Object) {
-	if keys := dialect.KeysThat(o, convert.ForeignKey); len(keys) > 0 {
+	if keys := dialect.KeysThat(o, dialect.ForScheduler); len(keys) > 0 {
 		f.listen.NotHonoured(o, keys)
 	}
 }
@@ -583,7 +583,7 @@ func (f *Feed) ownersUnheeded(m *member) (out []string) {
 		for _, keys := range []map[string]string{chain[i].Meta.Labels, chain[i].Meta.Annotations} {
 			for key := range keys { //archtest:any-order the keys are sorted below
 				_, on := m.raw.Labels[key]
-				if _, too := m.raw.Annotations[key]; !on && !too && convert.ForeignKey(key) && !f.foreign.reads(key) {
+				if _, too := m.raw.Annotations[key]; !on && !too && dialect.ForScheduler(key) && !f.foreign.reads(key) {
 					out = append(out, chain[i].Kind+" "+chain[i].Name+": "+key+" (a key of another scheduler)")
 				}
 			}

@@ -13,13 +13,6 @@ import (
 	"github.com/berth-dev/berth/kube/dialect/hami"
 )
 
-// schedulers are the domains of keys by which pods ask other schedulers for something, beside those of which there is no dialect
-// (dialect.Unspoken). Kueue is not among them: it lets pods in beside any scheduler, and heeds its own keys itself.
-var schedulers = []string{"hami.io", "kai.scheduler", "run.ai", "runai", "scheduling.k8s.io", "scheduling.sigs.k8s.io", "scheduling.x-k8s.io", "volcano.sh"}
-
-// ForeignKey says whether the key of an object asks another scheduler for something.
-func ForeignKey(key string) bool { return dialect.Within(key, schedulers) || dialect.Unspoken(key) }
-
 // foreignKeys lists the keys by which the pod asks for something that only another scheduler would give it: all keys in the
 // domain of one, and annotations in the domain of a device that it requests, such as nvidia.com/use-gputype of HAMi. Passed
 // over in silence, they put a pod on the wrong GPU. domains, among them single keys, are those that somebody else has read.
@@ -43,13 +36,13 @@ func foreignKeys(p *corev1.Pod, requests engine.Resources, domains []string) []s
 	}
 	//archtest:any-order the keys are sorted below
 	for key := range p.Annotations {
-		if (ForeignKey(key) || ofDevice(key, requests)) && !mine(key) {
+		if (dialect.ForScheduler(key) || ofDevice(key, requests)) && !mine(key) {
 			out = append(out, key)
 		}
 	}
 	//archtest:any-order the keys are sorted below
 	for key := range p.Labels {
-		if ForeignKey(key) && !mine(key) {
+		if dialect.ForScheduler(key) && !mine(key) {
 			out = append(out, key)
 		}
 	}

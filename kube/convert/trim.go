@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/kube/dialect"
 	"github.com/berth-dev/berth/kube/dialect/hami"
 )
 
@@ -61,10 +62,10 @@ func trimAnnotations(all map[string]string) {
 				all[key] = clipped(strings.TrimSpace(value), bytesOf(key))
 			}
 		case (key == hami.KeyNode || key == hami.KeyAllocated) && len(value) <= MaxPodBytes:
-		case ForeignKey(key) && foreign < mostForeign: // a dialect may read it
+		case dialect.ForScheduler(key) && foreign < mostForeign: // a dialect may read it
 			all[key] = clipped(value, MaxValueBytes)
 			foreign++
-		case ForeignKey(key): // that it is there is said on the pod
+		case dialect.ForScheduler(key): // that it is there is said on the pod
 			all[key] = clipped(value, 0)
 		case len(value) > MaxValueBytes || foreign >= mostForeign && !readForeign(key):
 			delete(all, key)

@@ -70,3 +70,18 @@ func TestReader(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// Keys that ask a scheduler of which there is no dialect are told apart from those that a dialect reads and from those that ask nobody.
+func TestUnspoken(t *testing.T) {
+	for key, want := range map[string]bool{
+		"yunikorn.apache.org/queue": true, "slurmjob.slinky.slurm.net/partition": true, "gang.scheduling.koordinator.sh/name": true,
+		"nvidia.com/kai-scheduler-queue": true, "example.com/gang": true, "scheduling.example.com/zone": true, "example.com/my_pod-group_name": true,
+		"kai.scheduler/queue": false, "scheduling.volcano.sh/queue-name": false, "hami.io/gpu-scheduler-policy": false, "scheduling.x-k8s.io/pod-group": false,
+		"kueue.x-k8s.io/pod-group-name": false, "batch.kubernetes.io/scheduling": false, "berth.dev/gang": false, "ray.io/gang-scheduling-enabled": false,
+		"example.com/gangway": false, "velero.io/schedule-name": false, "gang": false,
+	} {
+		if Unspoken(key) != want {
+			t.Errorf("%s: %v", key, !want)
+		}
+	}
+}

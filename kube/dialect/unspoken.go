@@ -10,6 +10,10 @@ import (
 // kubewharf/godel-scheduler and NexusGPU/tensor-fusion.
 var unspoken = []string{"yunikorn.apache.org", "koordinator.sh", "slinky.slurm.net", "godel.bytedance.com", "tensor-fusion.ai"}
 
+// spoken are the domains of keys of the schedulers that Berth reads, or has a dialect of. Kueue's is not among them: it lets pods in beside
+// any scheduler, and its dialect heeds its keys by itself.
+var spoken = []string{"hami.io", "kai.scheduler", "run.ai", "runai", "scheduling.k8s.io", "scheduling.sigs.k8s.io", "scheduling.x-k8s.io", "volcano.sh"}
+
 // scheduling are words of keys that nobody writes who does not mean a scheduler: a project that is not known here is told of by them.
 var scheduling = []string{"scheduler", "scheduling", "gang", "podgroup", "pod-group", "preemptible", "preemptable", "preemption", "preemptibility"}
 
@@ -27,11 +31,14 @@ func Unspoken(key string) bool {
 	if Within(key, unspoken) {
 		return true
 	}
-	if Within(key, []string{"k8s.io", "x-k8s.io", "kubernetes.io", "sigs.k8s.io", "berth.dev"}) {
+	if Within(key, spoken) || Within(key, []string{"k8s.io", "x-k8s.io", "kubernetes.io", "sigs.k8s.io", "berth.dev"}) {
 		return false
 	}
 	return slices.ContainsFunc(scheduling, func(word string) bool { return hasWord(domain, word) || hasWord(name, word) })
 }
+
+// ForScheduler says whether the key asks another scheduler than Berth for something, whether there is a dialect of it or not.
+func ForScheduler(key string) bool { return Within(key, spoken) || Unspoken(key) }
 
 // hasWord says whether the word stands in the text by itself: gang is not in gangway.
 func hasWord(text, word string) bool {
