@@ -36,6 +36,7 @@ func newCmdDrain(s Streams) *cobra.Command {
 		Long: `Plan when to drain nodes within a window, for a driver upgrade or a reboot, so that the least work is lost: after
 work that ends in the window, right after a checkpoint, and all nodes of a gang together, so that it is stopped once. The
 annotations of work say how long it runs and how often it saves its state (berth.dev/expected-run, berth.dev/checkpoint).
+Where they do not say how long, what three or more workloads of its kind took, whose pods are still there, counts.
 
 The times are written on the nodes (berth.dev/leaves-at). From then on Berth starts only work on them that ends before the
 time. At the time it cordons the node and evicts what still runs, gangs as a whole and with the warning of their queue. Work
@@ -173,6 +174,9 @@ func drainText(d *submit.Drain, columns int) string {
 	b.WriteString(".\n")
 	if len(d.NoEnd) > 0 {
 		fmt.Fprintf(&b, "No end is known of %s (%s): taken to run beyond the window.\n", firstFew(d.NoEnd), v1alpha1.KeyExpectedRun)
+	}
+	if len(d.Learned) > 0 {
+		fmt.Fprintf(&b, "The end of %s is a guess: nine in ten workloads like it took no longer.\n", firstFew(d.Learned))
 	}
 	if len(d.NoCheckpoint) > 0 {
 		fmt.Fprintf(&b, "No checkpoints are known of %s (%s): taken to lose all since the start.\n", firstFew(d.NoCheckpoint), v1alpha1.KeyCheckpoint)

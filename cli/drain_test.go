@@ -39,7 +39,7 @@ func TestParseWindow(t *testing.T) {
 
 // TestDrainTextAssumes says of which work nothing is known, and what is taken for it.
 func TestDrainTextAssumes(t *testing.T) {
-	d := &submit.Drain{Plan: maintenance.Plan{Best: true, NoEnd: []string{"t/a", "t/b", "t/c", "t/d", "t/e"}, NoCheckpoint: []string{"t/a"}}}
+	d := &submit.Drain{Plan: maintenance.Plan{Best: true, NoEnd: []string{"t/a", "t/b", "t/c", "t/d", "t/e"}, NoCheckpoint: []string{"t/a"}, Learned: []string{"t/f"}}}
 	got := drainText(d, 80)
 	for _, want := range []string{
 		"No end is known of t/a, t/b, t/c and 2 others (berth.dev/expected-run): taken to run beyond the window.\n",
@@ -66,4 +66,19 @@ func FuzzParseWindow(f *testing.F) {
 			t.Errorf("%q at %v is %v", text, now, w)
 		}
 	})
+}
+
+func TestProvisionerFlags(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"--expander priority", "nobody chooses node groups"},
+		{"--provision karpenter --expander priority", "nobody chooses node groups"},
+		{"--provision autoscaler --expander price", "choose least-waste"},
+		{"--provision autoscaler --expander random,priority", "would never be used"},
+		{"--provision autoscaler --node-repair", "nobody repairs nodes"},
+	} {
+		code, _, stderr := run(t, append([]string{"up", "--detach"}, strings.Fields(c.args)...)...)
+		if code == 0 || !strings.Contains(stderr, c.want) {
+			t.Errorf("%s: %d %s", c.args, code, stderr)
+		}
+	}
 }

@@ -19,6 +19,7 @@ type Work struct {
 	GPUs    int64    // of all its pods
 	Started time.Time
 	Ends    time.Time // when it is over by itself; zero: not known
+	Learned bool      // Ends is a guess, from how long work like it took
 	// Checkpoint is how often it saves its state, from its start on; 0: never. Restart is what a new start costs.
 	Checkpoint, Restart time.Duration
 }
@@ -33,6 +34,8 @@ type Plan struct {
 	// window. NoCheckpoint are those of which nothing says that they save their state: they are taken to lose all since their start.
 	NoEnd        []string `json:"noEnd,omitempty"`
 	NoCheckpoint []string `json:"noCheckpoint,omitempty"`
+	// Learned are workloads whose end is a guess, from how long work like them took: those that are over by then, and those that are stopped.
+	Learned []string `json:"learned,omitempty"`
 	// Best says that no other moments lose less; else they may.
 	Best bool `json:"best"`
 }
@@ -103,6 +106,9 @@ func Make(window Window, nodes []string, works []Work) Plan {
 			continue
 		}
 		s := &out.Steps[i]
+		if w.Learned {
+			out.Learned = append(out.Learned, w.Key)
+		}
 		if w.over(s.At) {
 			s.Over = append(s.Over, w.Key)
 			continue

@@ -221,6 +221,12 @@ func likeOf(p *corev1.Pod, pods int) string {
 	return what
 }
 
+// Kind names the kind of workload that the pod is of, whatever its author says of how many pods start together; "": nothing tells.
+func Kind(p *corev1.Pod) string { return likeOf(p, 0) }
+
+// Started is when the pod got its node; zero: it has none.
+func Started(p *corev1.Pod) time.Time { return started(p) }
+
 // stem is the name without the parts at its end that number it; of a name of such parts alone, all of it.
 func stem(name string) string {
 	rest := name
