@@ -120,8 +120,8 @@ func gpusOf(r *v1alpha1.Reservation, model string, count int64) error {
 
 // models are the GPUs of machine types, by how their names begin; the longer beginning comes first.
 var models = []struct{ prefix, model string }{
-	{"p5en.", "H200"}, {"p5e.", "H200"}, {"p5.", "H100-SXM5-80GB"}, {"p4de.", "A100-SXM4-80GB"}, {"p4d.", "A100-SXM4-40GB"}, {"p6-b200.", "B200"}, {"g6e.", "L40S"}, {"g6.", "L4"}, {"g5.", "A10G"}, {"g4dn.", "T4"},
-	{"a3-ultragpu", "H200"}, {"a3-", "H100-SXM5-80GB"}, {"a4-", "B200"}, {"a2-ultragpu", "A100-SXM4-80GB"}, {"a2-", "A100-SXM4-40GB"}, {"g2-", "L4"},
+	{"p5en.", "H200"}, {"p5e.", "H200"}, {"p5.", "H100-SXM5-80GB"}, {"p4de.", "A100-SXM4-80GB"}, {"p4d.", "A100-SXM4-40GB"}, {"p6-b200.", "B200"}, {"p6-b300.", "B300"}, {"p6e-gb200.", "GB200"}, {"p6e-gb300.", "GB300"}, {"g6e.", "L40S"}, {"g6.", "L4"}, {"g5.", "A10G"}, {"g4dn.", "T4"},
+	{"a3-ultragpu", "H200"}, {"a3-", "H100-SXM5-80GB"}, {"a4x-max", "GB300"}, {"a4x-", "GB200"}, {"a4-", "B200"}, {"a2-ultragpu", "A100-SXM4-80GB"}, {"a2-", "A100-SXM4-40GB"}, {"g2-", "L4"},
 }
 
 func modelOf(kind string) string {
@@ -130,7 +130,7 @@ func modelOf(kind string) string {
 			return m.model
 		}
 	}
-	for _, name := range []string{"GB200", "H200", "H100", "A100"} { // Azure writes it into the name
+	for _, name := range []string{"GB300", "GB200", "H200", "H100", "A100"} { // Azure writes it into the name
 		if strings.Contains(strings.ToUpper(kind), "_"+name+"_") {
 			return name
 		}

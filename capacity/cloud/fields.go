@@ -8,6 +8,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/api/v1alpha1"
 )
 
 // fields reads one object and remembers which of its fields were understood.
@@ -41,6 +43,13 @@ func (f *fields) has(path string) bool {
 func (f *fields) text(path string) string {
 	s, _ := f.at(path).(string)
 	return s
+}
+
+// stateIn is what the state means that the field names. One that is not among them is kept aside, so that a person can read it.
+func stateIn(f *fields, path string, known map[string]v1alpha1.ReservationState) v1alpha1.ReservationState {
+	state, ok := known[f.text(path)]
+	f.used[path] = ok
+	return state
 }
 
 // number is a whole number, also where it is written as a string, as Google's are.

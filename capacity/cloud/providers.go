@@ -14,7 +14,8 @@ import (
 var awsStates = map[string]v1alpha1.ReservationState{
 	"active": v1alpha1.ReservationActive, "expired": v1alpha1.ReservationExpired, "cancelled": v1alpha1.ReservationExpired, "pending": v1alpha1.ReservationScheduled,
 	"scheduled": v1alpha1.ReservationScheduled, "assessing": v1alpha1.ReservationScheduled, "delayed": v1alpha1.ReservationScheduled, "payment-pending": v1alpha1.ReservationScheduled,
-	"payment-failed": v1alpha1.ReservationFailed, "failed": v1alpha1.ReservationFailed, "unsupported": v1alpha1.ReservationFailed,
+	"payment-failed": v1alpha1.ReservationFailed, "failed": v1alpha1.ReservationFailed, "unsupported": v1alpha1.ReservationFailed, "unavailable": v1alpha1.ReservationFailed,
+	"cancelling": v1alpha1.ReservationExpiring,
 }
 
 // readAWS reads a capacity block or an on-demand capacity reservation.
@@ -35,7 +36,7 @@ func readAWS(f *fields) (r v1alpha1.Reservation, err error) {
 	if left, ok := f.number("AvailableInstanceCount"); ok && left >= 0 && left <= total {
 		r.Status.Available = pointer(int32(left))
 	}
-	r.Status.State = awsStates[f.text("State")]
+	r.Status.State = stateIn(f, "State", awsStates)
 	if err == nil {
 		err = gpusOf(&r, "", 0)
 	}
@@ -62,21 +63,18 @@ func readGCP(f *fields) (v1alpha1.Reservation, error) {
 		r.Spec.Match = v1alpha1.MatchTargeted
 	}
 	r.Spec.End = f.time("deleteAtTime") // of those that a calendar or a future reservation made, too
-	switch f.text("status") {
-	case "INVALID":
-		r.Status.State = v1alpha1.ReservationFailed
-	case "READY", "UPDATING":
-		r.Status.State = v1alpha1.ReservationActive
-	case "CREATING":
-		r.Status.State = v1alpha1.ReservationScheduled
-	case "DELETING":
-		r.Status.State = v1alpha1.ReservationExpired
-	}
+	r.Status.State = stateIn(f, "status", gcpStates)
 	model, count := accelerators(f, at+"instanceProperties.guestAccelerators")
 	if err == nil {
 		err = gpusOf(&r, model, count)
 	}
 	return checked(r, total, err)
+}
+
+// gcpStates are the states of `gcloud compute reservations list`.
+var gcpStates = map[string]v1alpha1.ReservationState{
+	"INVALID": v1alpha1.ReservationFailed, "READY": v1alpha1.ReservationActive, "UPDATING": v1alpha1.ReservationActive,
+	"CREATING": v1alpha1.ReservationScheduled, "DELETING": v1alpha1.ReservationExpired,
 }
 
 // readFuture reads a future reservation. One that is fulfilled is left out: the reservations that came of it are printed themselves.

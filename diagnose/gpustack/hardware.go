@@ -43,7 +43,7 @@ func PooledGPUs(f *facts.Facts, pool string) (int64, bool) {
 
 // instanceFamilies are the clouds' machine types with NVIDIA GPUs. The first group, where there is one, counts them.
 var instanceFamilies = []*regexp.Regexp{
-	regexp.MustCompile(`^a[234]-(?:high|ultra|mega|edge|max)gpu-(\d+)g`), // Google
+	regexp.MustCompile(`^a(?:[234]|4x)-(?:high|ultra|mega|edge|max)gpu-(\d+)g`), // Google
 	regexp.MustCompile(`^g[24]-standard-\d+$`),
 	regexp.MustCompile(`^(?:p[3-6][a-z-]*|g4dn|g5|g6e?|gr6)\.(?:\d*xlarge|metal)`), // Amazon
 	regexp.MustCompile(`(?i)^standard_n[cdv]\d+`),                                  // Azure
@@ -54,7 +54,7 @@ var instanceFamilies = []*regexp.Regexp{
 
 // instanceSizes are how many GPUs those of Amazon's and Azure's types have whose names do not tell.
 var instanceSizes = map[string]int64{
-	"p3.2xlarge": 1, "p3.8xlarge": 4, "p3.16xlarge": 8, "p3dn.24xlarge": 8, "p4d.24xlarge": 8, "p4de.24xlarge": 8, "p5.4xlarge": 1, "p5.48xlarge": 8, "p5e.48xlarge": 8, "p5en.48xlarge": 8, "p6-b200.48xlarge": 8, "p6-b300.48xlarge": 8,
+	"p3.2xlarge": 1, "p3.8xlarge": 4, "p3.16xlarge": 8, "p3dn.24xlarge": 8, "p4d.24xlarge": 8, "p4de.24xlarge": 8, "p5.4xlarge": 1, "p5.48xlarge": 8, "p5e.48xlarge": 8, "p5en.48xlarge": 8, "p6-b200.48xlarge": 8, "p6-b300.48xlarge": 8, "p6e-gb200.36xlarge": 4, "p6e-gb300.36xlarge": 4,
 	"g4dn.12xlarge": 4, "g4dn.metal": 8, "g5.12xlarge": 4, "g5.24xlarge": 4, "g5.48xlarge": 8, "g6.12xlarge": 4, "g6.24xlarge": 4, "g6.48xlarge": 8, "g6e.12xlarge": 4, "g6e.24xlarge": 4, "g6e.48xlarge": 8,
 	"g4dn.xlarge": 1, "g4dn.2xlarge": 1, "g4dn.4xlarge": 1, "g4dn.8xlarge": 1, "g4dn.16xlarge": 1, "g5.xlarge": 1, "g5.2xlarge": 1, "g5.4xlarge": 1, "g5.8xlarge": 1, "g5.16xlarge": 1,
 	"g6.xlarge": 1, "g6.2xlarge": 1, "g6.4xlarge": 1, "g6.8xlarge": 1, "g6.16xlarge": 1, "g6e.xlarge": 1, "g6e.2xlarge": 1, "g6e.4xlarge": 1, "g6e.8xlarge": 1, "g6e.16xlarge": 1,
