@@ -275,3 +275,19 @@ func TestBillOfAReservedMachine(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestBillOfReservationsOfOneName charges a node by the reservation of its zone: Google's may have the same name in two.
+func TestBillOfReservationsOfOneName(t *testing.T) {
+	tariff := bill.Tariff{}
+	for i, zone := range []string{"a", "b"} {
+		tariff.Reservations = append(tariff.Reservations, bill.Reservation{Name: "h200." + zone, ID: "projects/lab/zones/" + zone + "/reservations/h200", Zone: zone, GPUs: 8, Instances: 1, Price: bill.Price{Known: true, Micro: capacity.Micro(i+1) * 80_000_000, Currency: "USD"}})
+	}
+	b := bill.New(bill.Options{Tariff: tariff})
+	n := aNode("n", "", 8, 1)
+	n.Node.Labels = map[string]string{"topology.kubernetes.io/zone": "b", "cloud.google.com/reservation-name": "h200"}
+	b.Add(bill.Step{Now: after(0), Changes: []engine.Change{n, aPod("t/a", "q", "n", 8, 1)}})
+	got := printed(b.Close(after(60), bill.ByQueue))[0]
+	if want := "[q]: 8.000 h [160.00 USD], unpriced 0.000, idle 0.000, waits 0.000 by 0, lost 0.000 by 0, share [80.00 USD]"; got != want {
+		t.Error(got)
+	}
+}

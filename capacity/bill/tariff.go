@@ -99,7 +99,7 @@ func (t *Tariff) payer(r *Reservation, labels map[string]string) int {
 	paid := cmp.Or(labels[labelLaunchedAs], labels[labelCapacityType])
 	inZone := r.Zone == "" || labels[labelZone] == "" || labels[labelZone] == r.Zone
 	switch {
-	case named != "" && (named == r.ID || named == r.Name || strings.HasSuffix(r.ID, "/"+named)):
+	case named != "" && (named == r.ID || inZone && (named == r.Name || strings.HasSuffix(r.ID, "/"+named))):
 		return 1
 	case ofBerth && named == "" && inZone && (paid == "" || paid == string(v1alpha1.CapacityReserved)) && slices.Contains(pool.Reservations, r.Name):
 		return 2

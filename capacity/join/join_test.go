@@ -523,3 +523,24 @@ func TestRenamedShares(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestReservationsOfOneName: Google's reservations are of a zone, and two zones may each have one of the same name, which is all that the
+// label of a node says. A node is paid for by that of its zone.
+func TestReservationsOfOneName(t *testing.T) {
+	f := &facts.Facts{At: now}
+	for _, zone := range []string{"a", "b"} {
+		f.Nodes = append(f.Nodes, node("n-"+zone, 8, 8, labelled(corev1.LabelTopologyZone, zone), labelled("cloud.google.com/reservation-name", "h200")))
+	}
+	f.Nodes = append(f.Nodes, node("n-c", 8, 8, labelled(corev1.LabelTopologyZone, "c"), labelled("cloud.google.com/reservation-name", "h200")))
+	text := "apiVersion: berth.dev/v1alpha1\nkind: Reservation\nmetadata: {name: h200.%[1]s}\nspec: {provider: gcp, id: projects/lab/zones/%[1]s/reservations/h200, instanceType: a3-ultragpu-8g, zone: %[1]s, gpus: {model: H200, count: 8}, instances: 2, match: targeted}\n"
+	foreign(t, f, fmt.Sprintf(text, "a")+"---\n"+fmt.Sprintf(text, "b"))
+	got := make(map[string]string)
+	r := join.Of(join.Input{Facts: f})
+	for _, g := range r.GPUs {
+		got[r.Nodes[g.Unit]] = g.Reservation
+	}
+	delete(got, "")
+	if diff := cmp.Diff(map[string]string{"n-a": "h200.a", "n-b": "h200.b", "n-c": ""}, got); diff != "" {
+		t.Error(diff)
+	}
+}

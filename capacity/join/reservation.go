@@ -77,7 +77,7 @@ func (w *world) readReservations() {
 // from one that can only be there. Machines are then taken by name, so that the same cluster always gives the same account.
 func (w *world) assign() {
 	rules := []func(*reservation, *machine) bool{
-		func(r *reservation, m *machine) bool { return r.named(m.reserved) },
+		func(r *reservation, m *machine) bool { return r.named(m.reserved, m.zone) },
 		func(r *reservation, m *machine) bool {
 			return m.berth != nil && m.mayBeReserved() && slices.Contains(m.berth.Spec.Reservations, r.Name) && r.sameZone(m.zone) && r.sameType(m)
 		},
@@ -128,9 +128,10 @@ func (w *world) inOrder(m *machine) []*reservation {
 	return out
 }
 
-// named says whether a label with the value means the reservation: by the provider's id, or the last part of it.
-func (r *reservation) named(value string) bool {
-	return value != "" && (value == r.spec.ID || value == r.Name || strings.HasSuffix(r.spec.ID, "/"+value))
+// named says whether a label with the value means the reservation, on a machine in the zone: by the provider's id, or the last part of it,
+// which reservations of several zones may have in common.
+func (r *reservation) named(value, zone string) bool {
+	return value != "" && (value == r.spec.ID || r.sameZone(zone) && (value == r.Name || strings.HasSuffix(r.spec.ID, "/"+value)))
 }
 
 func (r *reservation) sameZone(zone string) bool { return r.spec.InZone(zone) }
@@ -263,7 +264,7 @@ func (w *world) whyNotLaunched(r *reservation) (cause, pool string, said Said) {
 		}
 	}
 	for _, p := range w.nodePools {
-		if !slices.ContainsFunc(p.Reservations(), func(k karpenter.Reservation) bool { return r.named(k.Id) }) || !p.Permits(karpenter.CapacityTypeLabel, karpenter.Reserved) {
+		if !slices.ContainsFunc(p.Reservations(), func(k karpenter.Reservation) bool { return r.named(k.Id, k.Zone) }) || !p.Permits(karpenter.CapacityTypeLabel, karpenter.Reserved) {
 			continue
 		}
 		drawn = append(drawn, p.GetName())
