@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/signal"
@@ -23,8 +24,11 @@ type uiOptions struct {
 	streams Streams
 }
 
-// firstPort is where the page is looked for first. Further ones are tried where it is taken.
-const firstPort = 7077
+// Ports for everybody (RFC 6335, section 6), of which a page gets one that nobody could foresee.
+const (
+	firstPort = 49152
+	lastPort  = 65535
+)
 
 func newCmdUI(s Streams) *cobra.Command {
 	o := &uiOptions{streams: s}
@@ -53,7 +57,7 @@ docs/page.md explains the views.`,
 	}
 	o.connection.flags(cmd)
 	f := cmd.Flags()
-	f.IntVar(&o.port, "port", 0, fmt.Sprintf("port on loopback (default: the first free one from %d)", firstPort))
+	f.IntVar(&o.port, "port", 0, "port on loopback (default: another one each time, since a browser keeps what a port was trusted with)")
 	f.StringArrayVar(&o.metrics, "metrics", nil, "`FILE` or URL with metrics of GPUs in Prometheus' text format, for the ledger; may be repeated")
 	return cmd
 }
@@ -116,7 +120,8 @@ func (s *session) servePage(ctx context.Context) (link string, err error) {
 	return page.Link(), nil
 }
 
-// listen opens the port: the one asked for, else the first that is free.
+// listen opens the port: the one asked for, else one that is drawn. Whoever served a port before, or serves it next, is the same origin to a
+// browser, and can leave there what reads the page (ADR 242).
 func (o *uiOptions) listen() (net.Listener, error) {
 	if o.port != 0 {
 		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", o.port))
@@ -125,7 +130,8 @@ func (o *uiOptions) listen() (net.Listener, error) {
 		}
 		return l, nil
 	}
-	for port := firstPort; port < firstPort+100; port++ {
+	for range 100 {
+		port := firstPort + rand.N(lastPort-firstPort+1) // of the operating system's randomness
 		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
 			return l, nil
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -189,6 +190,30 @@ func TestLogIsForWhoMaySeeAll(t *testing.T) {
 	} {
 		if err := ask(); err == nil || !strings.Contains(err.Error(), "for those who may list nodes") {
 			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// TestPagePorts gives each page a port that nobody could foresee, and the one that was asked for.
+func TestPagePorts(t *testing.T) {
+	seen := make(map[string]bool)
+	for range 8 {
+		l, err := (&uiOptions{}).listen()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		at := l.Addr().(*net.TCPAddr)
+		if !at.IP.IsLoopback() || at.Port < firstPort || seen[at.String()] {
+			t.Errorf("%s, after %v", at, seen)
+		}
+		seen[at.String()] = true
+	}
+	for asked := range seen {
+		_, port, _ := net.SplitHostPort(asked)
+		n, _ := strconv.Atoi(port)
+		if _, err := (&uiOptions{port: n}).listen(); err == nil || !strings.Contains(err.Error(), "port "+port+" is taken") {
+			t.Errorf("a port that is taken: %v", err)
 		}
 	}
 }

@@ -27,8 +27,14 @@ type guard struct {
 	entered chan struct{}
 
 	mu    sync.Mutex
-	token string // "": it was used
+	token string    // "": it was used
+	used  time.Time // when somebody last came with the key, or was sent something
+	now   func() time.Time
 }
+
+// keyLife is after how long without a page that is open the key is void: what a browser keeps for an origin, whoever serves that origin next
+// can read (ADR 242).
+const keyLife = 12 * time.Hour
 
 // keyHeader has the key. Scripts of other origins cannot send it: browsers ask first (OPTIONS), and are refused.
 const keyHeader = "Berth-Key"
@@ -41,6 +47,7 @@ func newGuard(address string) *guard {
 	return &guard{
 		hosts: []string{"127.0.0.1:" + port, "localhost:" + port, "[::1]:" + port},
 		path:  "/" + random() + "/", key: random(), token: random(), entered: make(chan struct{}),
+		used: time.Now(), now: time.Now,
 	}
 }
 
@@ -134,7 +141,19 @@ func (g *guard) asks(r *http.Request) bool {
 }
 
 func (g *guard) known(r *http.Request) bool {
-	return subtle.ConstantTimeCompare([]byte(r.Header.Get(keyHeader)), []byte(g.key)) == 1
+	return subtle.ConstantTimeCompare([]byte(r.Header.Get(keyHeader)), []byte(g.key)) == 1 && g.touch()
+}
+
+// touch notes that the key is in use, unless it has been void since nobody used it.
+func (g *guard) touch() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.now()
+	if now.Sub(g.used) > keyLife {
+		return false
+	}
+	g.used = now
+	return true
 }
 
 // exchange gives the path and the key for the token, once. What a browser fetches before anybody asked for it is no use.
@@ -147,7 +166,7 @@ func (g *guard) exchange(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	fits := g.token != "" && subtle.ConstantTimeCompare([]byte(given), []byte(g.token)) == 1
 	if fits && r.Method == http.MethodGet {
-		g.token = ""
+		g.token, g.used = "", g.now()
 		close(g.entered)
 	}
 	g.mu.Unlock()

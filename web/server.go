@@ -128,13 +128,24 @@ func (s *Server) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go s.read(ctx)
+	serving, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer end(nil)
 	server := &http.Server{
 		Handler: s.handler(), ReadTimeout: requestWithin, WriteTimeout: answerWithin + 30*time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
-		BaseContext: func(net.Listener) context.Context { return ctx }, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		BaseContext: func(net.Listener) context.Context { return serving }, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
-	context.AfterFunc(ctx, func() { server.Close() })
+	ended := make(chan struct{})
+	context.AfterFunc(ctx, func() {
+		defer close(ended)
+		end(errBye)
+		soon, stop := context.WithTimeout(context.Background(), time.Second)
+		defer stop()
+		_ = server.Shutdown(soon)
+		server.Close()
+	})
 	err := server.Serve(s.listener)
 	if errors.Is(err, http.ErrServerClosed) {
+		<-ended // viewers are told
 		return nil
 	}
 	return err
@@ -157,7 +168,7 @@ func (s *Server) read(ctx context.Context) {
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", http.FileServerFS(s.assets))
-	always := func(context.Context) (*table, error) { return s.table, nil }
+	always := func(context.Context) (*table, error) { s.guard.touch(); return s.table, nil }
 	mux.HandleFunc("/api/stream", func(w http.ResponseWriter, r *http.Request) { s.stream(w, r, "", "", always) })
 	mux.HandleFunc("/api/table", func(w http.ResponseWriter, r *http.Request) { s.whole(w, r, s.table) })
 	s.routes(mux)

@@ -39,6 +39,8 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, namespace, perso
 		event, text = "sorry", full.Error()
 	case errors.Is(cause, errAgain):
 		event = "again"
+	case errors.Is(cause, errBye):
+		event = "bye"
 	default:
 		return
 	}
@@ -51,6 +53,9 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, namespace, perso
 
 // errAgain ends a stream that has lasted long enough. The viewer begins another one at once, with what they have.
 var errAgain = errors.New("the stream has lasted long enough")
+
+// errBye ends a stream because the server ends. The browser forgets the key.
+var errBye = errors.New("the server ends")
 
 // follow is the stream of a viewer who has a place. It returns why it ended, where something was sent before.
 func (s *Server) follow(w http.ResponseWriter, r *http.Request, which func(context.Context) (*table, error)) error {

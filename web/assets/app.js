@@ -64,8 +64,9 @@ function tell() {
   age.className = live ? "live" : "stale";
   age.textContent = live ? "live" : state.sorry ? "not live" : state.heard ? `${span(quiet)} old` : "connecting";
   const lines = [];
-  if (state.refused) lines.push(["bad", shared ? "You are not signed in any more, or may not see this page any more. Sign in and load it again." : admitted() ? "This page is not signed in any more: the server was started again. Run `berth ui` and open its link." : "This browser has no key for the page: run `berth ui`, and open in it the link that this prints. Each link works once."]);
+  if (state.refused) lines.push(["bad", shared ? "You are not signed in any more, or may not see this page any more. Sign in and load it again." : admitted() || state.ended ? "This page is not signed in any more: the server was started again, or no page was open for 12 hours. Run `berth ui` and open its link." : "This browser has no key for the page: run `berth ui`, and open in it the link that this prints. Each link works once."]);
   else if (!live && state.sorry) lines.push(["bad", `${state.sorry}${state.heard ? ` What is shown is ${span(quiet)} old.` : ""}`]);
+  else if (!live && state.ended) lines.push(["bad", `The server of this page has ended. Run \`berth ui\` and open its link. What is shown is ${span(quiet)} old.`]);
   else if (!live && state.heard) lines.push(["bad", `The server does not answer. What is shown is ${span(quiet)} old.`]);
   if (Math.abs(state.skew) > 5000) lines.push(["", `The clocks of this browser and of the server are ${span(Math.abs(state.skew))} apart. Times are the server's.`]);
   const all = (names) => (names.length < 2 ? names[0] : `${names.slice(0, -1).join(", ")} and ${names[names.length - 1]}`);

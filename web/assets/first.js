@@ -9,6 +9,11 @@ function pass() {
 // admitted says that this origin was given a key for this page, by a server that may be gone.
 export const admitted = () => pass().path === location.pathname;
 
+// forget drops the key of this page, because its server ended: whoever serves this origin next finds nothing.
+export function forget() {
+  try { if (admitted()) localStorage.removeItem("berth"); } catch { /* nothing was kept */ }
+}
+
 // get asks the page's own server.
 export function get(path, options) {
   const { path: mine, key } = pass();

@@ -1,8 +1,8 @@
 // The table of the server, kept up to date by its stream: values by kind and name.
-import { first, get, renewed } from "./first.js";
+import { first, forget, get, renewed } from "./first.js";
 
 export const table = { node: new Map(), workload: new Map(), queue: new Map(), source: new Map(), total: new Map(), line: new Map() };
-export const state = { connected: false, heard: 0, heardAt: 0, skew: 0, version: 0, whole: 0, refused: false, sorry: "" };
+export const state = { connected: false, heard: 0, heardAt: 0, skew: 0, version: 0, whole: 0, refused: false, ended: false, sorry: "" };
 
 const listeners = new Set();
 let touched = new Set();
@@ -115,6 +115,7 @@ function hear(event, data) {
   if (event === "table") take(JSON.parse(data));
   if (event === "sorry") { state.sorry = JSON.parse(data); retry = 15000; } // others have the places for viewers
   if (event === "again") again = true;
+  if (event === "bye") { state.ended = true; forget(); }
   if (event !== "now") return;
   state.sorry = "";
   state.heard = Date.now();
