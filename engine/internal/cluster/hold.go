@@ -34,9 +34,14 @@ func (m *Model) HasHeld(g *Gang) bool {
 // Stands says whether the hold takes room of its node now.
 func (h *Hold) Stands() bool { return h.On != nil }
 
-// OwnHeld is what is held for the gang, and counts in the account of its queue already.
+// OwnHeld is what is held for the gang, and counts in the account of its queue already. It costs nothing where nothing is
+// held at the cost of that queue.
 func (m *Model) OwnHeld(g *Gang) quantity.Vector {
-	if !m.HasHeld(g) {
+	q := g.Payer
+	if q == nil {
+		q = &m.Unqueued
+	}
+	if !slices.ContainsFunc(q.Pledged, func(amount int64) bool { return amount != 0 }) || !m.HasHeld(g) {
 		return nil
 	}
 	return m.PledgedBy(m.HeldFor(g), g.Payer)
