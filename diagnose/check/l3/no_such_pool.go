@@ -48,6 +48,12 @@ func noSuchPool(c *check.Case) []check.Finding {
 				}
 			}
 		}
+		if key, value, ok := place.ByAnotherName(c, n); ok && len(have) == 0 {
+			f.Message += fmt.Sprintf("; %s", counts(key, map[string]int{value: place.ValuesOf(c.Facts, key)[value]}))
+			if e, ok := place.Renames(c, n, key, value); ok {
+				f.Edits = append(f.Edits, e)
+			}
+		}
 		if e, ok := place.Drops(c, n); ok {
 			f.Edits = append(f.Edits, e)
 		}

@@ -80,6 +80,9 @@ func unpulled(c *check.Case, k *life.Container, w *corev1.ContainerStateWaiting)
 		Evidence: append([]facts.Evidence{k.Said(c.Pod, w.Reason+": "+wording.Shortened(w.Message, 200))}, evidence...),
 		Owner:    owner, Advice: pullAdvice[what],
 	}
+	if what == runtimeSilent {
+		f.Layer = check.L2
+	}
 	if image != k.Image {
 		return f
 	}

@@ -15,6 +15,7 @@ const (
 	diskFull       = "the node's disk is full"
 	kubeletLimited = "the kubelet of its node pulls no more images for now (registryPullQPS)"
 	rateLimited    = "the registry takes no more requests for now (rate limit)"
+	runtimeSilent  = "the container runtime of its node does not answer"
 	noAnswer       = "the registry does not answer"
 	broken         = "the registry, or what the node does with it, fails"
 )
@@ -36,6 +37,8 @@ func pullFailure(reason, text string) (what string, owner check.Owner) {
 		return kubeletLimited, check.Platform
 	case wording.Mentions(text, "no match for platform", "exec format"):
 		return otherPlatform, check.ML
+	case wording.Mentions(text, "dial unix "): // of the node itself, as are all of its sockets
+		return runtimeSilent, check.Platform
 	case reason == "RegistryUnavailable", wording.Mentions(text, "connection refused", "i/o timeout", "no such host", "tls handshake", "x509:", "server misbehaving", "deadline exceeded", "unexpected eof", "connection reset", "no route to host", "service unavailable", "bad gateway", "internal server error"):
 		return noAnswer, check.Platform
 	case wording.Mentions(text, "http response to https client", "unexpected commit digest", "failed to extract layer", "failed precondition", "error creating overlay", "snapshot", "content store", "proxyconnect", "context canceled", "input/output error", "read-only file system"):
@@ -55,6 +58,7 @@ var pullAdvice = map[string]string{
 	diskFull:       "Free space on the node's disk for images, or move the pod to another node; the kubelet removes unused images only when the disk is nearly full.",
 	kubeletLimited: "Wait: the kubelet tries again. Where pods start many at a time, raise registryPullQPS and registryBurst in the kubelet's configuration.",
 	rateLimited:    "Wait: the kubelet tries again. Pull as somebody who may pull more, or through a mirror of the registry.",
+	runtimeSilent:  "Have the container runtime of the node (containerd, CRI-O) started again, and its log looked at; until then move the work to another node.",
 	noAnswer:       "Have the registry, or the way from the nodes to it, repaired: its name, its certificate, a proxy, a firewall.",
 	broken:         "Have the node's container runtime, its disk, and the way to the registry looked at: a mirror or proxy, https where the registry speaks http.",
 	unsigned:       "Sign the image as the nodes' policy wants it, or have the policy changed.",

@@ -187,6 +187,27 @@ func NearMiss(c *check.Case, n Need) (key, value string, ok bool) {
 	return "", "", false
 }
 
+var plainValue = regexp.MustCompile(`(?i)^(true|false|yes|no|none|enabled|disabled|present|[0-9]*|.)$`)
+
+// ByAnotherName is a label of nodes that has a value of the need, where no node has its key: the value was known, and the key was not.
+// Of several keys it is the one that is written most like it. Values that many labels have, such as true and numbers, tell nothing.
+func ByAnotherName(c *check.Case, n Need) (key, value string, ok bool) {
+	for _, want := range n.Values {
+		keys := make(map[string]int)
+		for _, node := range c.Nodes {
+			for k, v := range node.Labels {
+				if v == want && k != n.Key && !plainValue.MatchString(v) {
+					keys[k]++
+				}
+			}
+		}
+		if len(keys) > 0 {
+			return ByDistance(n.Key, keys)[0], want, true
+		}
+	}
+	return "", "", false
+}
+
 // elsewhereNamed is a label of nodes that has the need's name under another prefix, and its value: beta.kubernetes.io/instance-type
 // became node.kubernetes.io/instance-type.
 func elsewhereNamed(c *check.Case, n Need, keys map[string]int) (key, value string, ok bool) {
