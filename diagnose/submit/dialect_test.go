@@ -127,7 +127,7 @@ spec:
 		"without effect: namespace/dev: metadata: yunikorn.apache.org/namespace.quota",
 		"without effect: priorityclass/kept: metadata: yunikorn.apache.org/allow-preemption",
 		"without effect: job/old: kueue.x-k8s.io/queue-name as an annotation: it is a label",
-		"without effect: job/slurm: Job slurm: slurmjob.slinky.slurm.net/partition (a key of another scheduler)",
+		"without effect: job/slurm: slurmjob.slinky.slurm.net/partition (a key of another scheduler)",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)

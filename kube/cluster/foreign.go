@@ -575,8 +575,8 @@ func (f *Feed) unheeded(m *member) []string {
 	return append(out, f.ownersUnheeded(m)...)
 }
 
-// ownersUnheeded is what the pod's controllers ask other schedulers for in keys of their own, which their pods do not have. Keys of the
-// dialects that are in use are these dialects' to tell.
+// ownersUnheeded is what the pod's controllers ask other schedulers for in keys that the pod does not have itself. Keys of the dialects
+// that are in use are these dialects' to tell.
 func (f *Feed) ownersUnheeded(m *member) (out []string) {
 	chain := f.owners.chain(m.raw)
 	for i := range chain {
@@ -584,7 +584,7 @@ func (f *Feed) ownersUnheeded(m *member) (out []string) {
 			for key := range keys { //archtest:any-order the keys are sorted below
 				_, on := m.raw.Labels[key]
 				if _, too := m.raw.Annotations[key]; !on && !too && dialect.ForScheduler(key) && !f.foreign.reads(key) {
-					out = append(out, chain[i].Kind+" "+chain[i].Name+": "+key+" (a key of another scheduler)")
+					out = append(out, key+" (a key of another scheduler)")
 				}
 			}
 		}

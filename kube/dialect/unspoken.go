@@ -17,9 +17,10 @@ var spoken = []string{"hami.io", "kai.scheduler", "run.ai", "runai", "scheduling
 // scheduling are words of keys that nobody writes who does not mean a scheduler: a project that is not known here is told of by them.
 var scheduling = []string{"scheduler", "scheduling", "gang", "podgroup", "pod-group", "preemptible", "preemptable", "preemption", "preemptibility"}
 
-// answered are keys with such a word that ask for nothing which does not follow from the objects anyway: KubeRay's has the pods of a cluster
-// start together (ray-operator/controllers/ray/utils/constant.go, RayGangSchedulingEnabled).
-var answered = []string{"ray.io/gang-scheduling-enabled"}
+// answered are keys with such a word that ask for nothing which does not follow from the objects anyway. KubeRay's have the pods of a
+// cluster start together (kuberay v1.6.0, ray-operator/controllers/ray/utils/constant.go), and named a scheduler, in earlier versions, whose own
+// keys stand beside them.
+var answered = []string{"ray.io/gang-scheduling-enabled", "ray.io/scheduler-name"}
 
 // Unspoken says whether the key asks a scheduler for something of which there is no dialect. Kubernetes' own keys, those of its projects
 // and Berth's are others' to judge.
