@@ -110,6 +110,11 @@ spec:
   suspend: true
   template: {spec: {restartPolicy: Never, containers: [{name: c, image: registry.example/train:1}]}}
 ---
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: held, labels: {kueue.x-k8s.io/queue-name: team}}
+spec: {suspend: true, runtimeRef: {name: torch-distributed}}
+---
 apiVersion: batch/v1
 kind: Job
 metadata: {name: slurm, annotations: {slurmjob.slinky.slurm.net/partition: debug}}
@@ -127,6 +132,7 @@ spec:
 		"without effect: namespace/dev: metadata: yunikorn.apache.org/namespace.quota",
 		"without effect: priorityclass/kept: metadata: yunikorn.apache.org/allow-preemption",
 		"without effect: job/old: kueue.x-k8s.io/queue-name as an annotation: it is a label",
+		"without effect: trainjob/held: it names a queue, and nobody sets spec.suspend to false: kueue lets in Jobs, pods, and the objects that docs/from-kueue.md lists",
 		"without effect: job/slurm: slurmjob.slinky.slurm.net/partition (a key of another scheduler)",
 	}
 	if !slices.Equal(got, want) {

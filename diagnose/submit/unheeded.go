@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/kube/dialect"
 	"github.com/berth-dev/berth/kube/dialect/all"
 )
@@ -81,7 +82,13 @@ func (c *checker) keysAlone() {
 		meta := metav1.ObjectMeta{Labels: s.Object.GetLabels(), Annotations: s.Object.GetAnnotations()}
 		for _, d := range all.Dialects() {
 			a, ok := d.(dialect.Admitter)
-			if !ok || !c.spoken(d.Name()) || a.Queued(&meta) {
+			if !ok || !c.spoken(d.Name()) {
+				continue
+			}
+			if a.Queued(&meta) {
+				if field, yes := facts.Suspended(s.Object); yes {
+					c.ask(s.item, fmt.Sprintf("%s: it names a queue, and nobody sets %s to false: %s lets in Jobs, pods, and the objects that docs/from-%s.md lists", s.Ref, field, d.Name(), d.Name()))
+				}
 				continue
 			}
 			if t := d.Pod(&dialect.Pod{Pod: &corev1.Pod{ObjectMeta: meta}}, nowhere{}); t != nil {
