@@ -223,6 +223,9 @@ func Thousandths(v int64) string {
 	return sign + strings.TrimRight(fmt.Sprintf("%d.%03d", v/1000, v%1000), "0")
 }
 
+// Needs is what the workload needs of it, like "8 nvidia.com/gpu in flavor spot".
+func (g Gate) Needs() string { return g.amount(g.Need) }
+
 func (g Gate) amount(v int64) string {
 	if g.Resource == "" {
 		return count(v, "pod")

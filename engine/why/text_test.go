@@ -155,3 +155,16 @@ func TestQuantity(t *testing.T) {
 		}
 	}
 }
+
+// What a workload needs of a queue's flavor is said in words, not in the engine's name of the two.
+func TestNeeds(t *testing.T) {
+	for want, g := range map[string]Gate{
+		"16 amd.com/gpu in flavor cpu-only": {Resource: "amd.com/gpu#cpu-only", Need: 16},
+		"1.5 nvidia.com/gpu":                {Resource: "nvidia.com/gpu", Need: 1500, Milli: true},
+		"2 pods":                            {Need: 2},
+	} {
+		if got := g.Needs(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

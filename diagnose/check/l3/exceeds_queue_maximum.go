@@ -19,7 +19,7 @@ var exceedsQueueMaximumCheck = check.Check{
 
 func exceedsQueueMaximum(c *check.Case) []check.Finding {
 	if g, ok := queue.GateOf(c, why.ExceedsQueueMaximum); ok {
-		return []check.Finding{queue.BerthLimit(c, g, fmt.Sprintf("the work needs %s of queue %s, whose limit is %s", g.Quantity(g.Need)+" "+g.Resource, g.Object, g.Quantity(g.Limit)))}
+		return []check.Finding{queue.BerthLimit(c, g, fmt.Sprintf("the work needs %s of queue %s, whose limit is %s", g.Needs(), g.Object, g.Quantity(g.Limit)))}
 	}
 	if found := queue.BerthSaid(c, why.ExceedsQueueMaximum); found != nil {
 		return found

@@ -19,7 +19,7 @@ var overQueueLimitCheck = check.Check{
 
 func overQueueLimit(c *check.Case) []check.Finding {
 	if g, ok := queue.GateOf(c, why.OverQueueLimit); ok {
-		amount := g.Quantity(g.Need) + " " + g.Resource
+		amount := g.Needs()
 		return []check.Finding{queue.BerthLimit(c, g, fmt.Sprintf("the work needs %s of queue %s, which uses %s of %s", amount, g.Object, g.Quantity(g.Have), g.Quantity(g.Limit)))}
 	}
 	if found := queue.BerthSaid(c, why.OverQueueLimit); found != nil {
