@@ -127,12 +127,14 @@ func poolOf(labels map[string]string, pools []v1alpha1.Pool) *v1alpha1.Pool {
 	return nil
 }
 
-// namedBy is the reservation that the labels name; nil: none.
+// namedBy is the reservation that the labels name; nil: none. A name, or the last part of an id, reservations of several zones may have in
+// common.
 func namedBy(labels map[string]string, reservations []v1alpha1.Reservation) *v1alpha1.Reservation {
 	for _, key := range reservationLabels {
 		for i := range reservations {
 			r := &reservations[i]
-			if value := labels[key]; value != "" && (value == r.Spec.ID || value == r.Name || strings.HasSuffix(r.Spec.ID, "/"+value)) {
+			value, here := labels[key], r.Spec.InZone(labels[corev1.LabelTopologyZone])
+			if value != "" && (value == r.Spec.ID || here && (value == r.Name || strings.HasSuffix(r.Spec.ID, "/"+value))) {
 				return r
 			}
 		}

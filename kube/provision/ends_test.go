@@ -42,15 +42,16 @@ func TestLeavingNodes(t *testing.T) {
 			node("a-fixed", v1alpha1.LabelPool, "h200"), node("b-fixed", v1alpha1.LabelPool, "h200"),
 			node("karpenter", "karpenter.k8s.aws/capacity-reservation-id", "cr-2"),
 			node("selected", "karpenter.sh/nodepool", "gpu", corev1.LabelTopologyZone, "a"), node("spot", "karpenter.sh/nodepool", "gpu", "karpenter.sh/capacity-type", "spot"),
+			node("here-a", "cloud.google.com/reservation-name", "cal", corev1.LabelTopologyZone, "a"), node("there-b", "cloud.google.com/reservation-name", "cal", corev1.LabelTopologyZone, "b"),
 			node("elsewhere", "karpenter.sh/nodepool", "gpu", corev1.LabelTopologyZone, "b"), node("other"),
 		},
 		[]v1alpha1.Pool{pool, selecting},
-		[]v1alpha1.Reservation{reservation("block", "cr-1", 2, &at), reservation("odcr", "cr-2", 4, &at), reservation("endless", "cr-3", 4, nil)},
+		[]v1alpha1.Reservation{reservation("block", "cr-1", 2, &at), reservation("odcr", "cr-2", 4, &at), reservation("endless", "cr-3", 4, nil), reservation("cal.a", "zones/a/reservations/cal", 4, &at)},
 		[]v1alpha1.Machine{machine("z-launched", v1alpha1.CapacityReserved, "block"), machine("y-bought", v1alpha1.CapacityOnDemand, "")},
 	)
 	want := map[string]leaving{
 		"z-launched": {end.Add(-20 * time.Minute), "reservation block"}, "a-fixed": {end.Add(-20 * time.Minute), "reservation block"},
-		"karpenter": {end.Add(-45 * time.Minute), "reservation odcr"}, "selected": {end.Add(-45 * time.Minute), "reservation odcr"},
+		"karpenter": {end.Add(-45 * time.Minute), "reservation odcr"}, "here-a": {end.Add(-45 * time.Minute), "reservation cal.a"}, "selected": {end.Add(-45 * time.Minute), "reservation odcr"},
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(leaving{})); diff != "" {
 		t.Error(diff)
