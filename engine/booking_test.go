@@ -92,7 +92,7 @@ func TestBookingBegins(t *testing.T) {
 	x := booked(t)
 	jobs := map[string]*job{}
 	for _, j := range []*job{
-		{key: "guest", queue: "p"}, {key: "firm", queue: "p", firm: true, terms: expected(time.Hour)}, {key: "own", queue: "below"},
+		{key: "stranger", queue: "p"}, {key: "firm", queue: "p", firm: true, terms: expected(time.Hour)}, {key: "own", queue: "below"},
 	} {
 		j.gpus, j.true, jobs[j.key] = 2, hours(9), j
 		x.submit(j)
@@ -102,8 +102,8 @@ func TestBookingBegins(t *testing.T) {
 		t.Fatalf("wakes at %v", x.plan.WakeAt)
 	}
 	x.until(noon.Add(time.Hour))
-	if g := jobs["guest"]; len(g.evicted) != 1 || g.evicted[0] != engine.Booked || !g.waits() {
-		t.Errorf("the guest: %v, waits %v", g.evicted, g.waits())
+	if g := jobs["stranger"]; len(g.evicted) != 1 || g.evicted[0] != engine.Booked || !g.waits() {
+		t.Errorf("the stranger: %v, waits %v", g.evicted, g.waits())
 	}
 	if n := len(jobs["firm"].evicted) + len(jobs["own"].evicted); n > 0 {
 		t.Errorf("%d others were evicted", n)
@@ -112,8 +112,8 @@ func TestBookingBegins(t *testing.T) {
 		t.Errorf("wakes at %v", x.plan.WakeAt)
 	}
 	x.until(noon.Add(2 * time.Hour))
-	if g := jobs["guest"]; g.waits() {
-		t.Errorf("the guest waits after the booking: %+v", x.waiting("guest"))
+	if g := jobs["stranger"]; g.waits() {
+		t.Errorf("the stranger waits after the booking: %+v", x.waiting("stranger"))
 	}
 }
 

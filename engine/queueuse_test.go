@@ -34,7 +34,7 @@ func flatUses(uses []engine.QueueUse) (out []flatUse) {
 }
 
 // running workloads is a cluster of that many GPUs with one pod of each queue in used, and one that waits of each in wants.
-func tenants(capacity int64, queues []engine.Queue, used, wants map[string]int64) engine.Snapshot {
+func inQueues(capacity int64, queues []engine.Queue, used, wants map[string]int64) engine.Snapshot {
 	snap := engine.Snapshot{
 		Version: engine.SnapshotVersion, Queues: queues,
 		Nodes: []engine.Node{{Name: "n", Allocatable: engine.Resources{{Resource: gpu, Value: capacity}, {Resource: engine.Pods, Value: 1000}}}},
@@ -112,7 +112,7 @@ func TestWhatIsBorrowedIsLent(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := engine.Load(tenants(c.capacity, c.queues, c.used, nil), engine.Config{})
+			s := engine.Load(inQueues(c.capacity, c.queues, c.used, nil), engine.Config{})
 			if diff := cmp.Diff(c.want, flatUses(s.QueueUses())); diff != "" {
 				t.Error(diff)
 			}
@@ -124,7 +124,7 @@ func TestWhatIsBorrowedIsLent(t *testing.T) {
 // long as work names it.
 func TestQueuesSayWhatIsWrong(t *testing.T) {
 	at := noon.Add(-time.Minute)
-	snap := tenants(16, []engine.Queue{
+	snap := inQueues(16, []engine.Queue{
 		{Name: "a", Quota: someGPUs(4), Budgets: []engine.Budget{{Resource: gpu, Seconds: 7200, Period: time.Hour}}},
 		{Name: "a-1", Parent: "a", Quota: someGPUs(3)}, {Name: "a-2", Parent: "a", Quota: someGPUs(3)},
 		{Name: "x", Parent: "nowhere"}, {Name: "x-1", Parent: "x"}, {Name: "y", Parent: "z"}, {Name: "z", Parent: "y"},
@@ -154,7 +154,7 @@ func TestQueuesSayWhatIsWrong(t *testing.T) {
 
 // Workloads that are being evicted are still there, with what they end for.
 func TestTalliesOfTheEvicted(t *testing.T) {
-	snap := tenants(8, []engine.Queue{{Name: "a"}}, map[string]int64{"a": 8}, map[string]int64{"a": 8})
+	snap := inQueues(8, []engine.Queue{{Name: "a"}}, map[string]int64{"a": 8}, map[string]int64{"a": 8})
 	e := engine.Eviction{Pod: "a/runs", UID: "u", Version: 9, Cause: engine.Reclaimed, For: "a/waits", At: noon, Until: noon.Add(time.Minute)}
 	snap.Evictions = []engine.Eviction{e}
 	want := []engine.Tally{
@@ -189,7 +189,7 @@ func anyTenants(t *rapid.T) engine.Snapshot {
 	for _, n := range used {
 		sum += n
 	}
-	return tenants(sum+amount.Draw(t, "spare"), queues, used, wants)
+	return inQueues(sum+amount.Draw(t, "spare"), queues, used, wants)
 }
 
 // All figures are those of a count from scratch, and nothing is lent that is not idle, nor twice.

@@ -140,7 +140,7 @@ func anyRuledCase(t *rapid.T, cfg engine.Config) (engine.Snapshot, string) {
 		settle(t, snap, members)
 	}
 	snap.Pods = append(snap.Pods, members...)
-	anyGuests(t, &snap, g.Key)
+	anyToCome(t, &snap, g.Key)
 	s := engine.Load(snap, cfg)
 	if bad := s.Rejected(); len(bad) > 0 {
 		t.Fatalf("the generator made nonsense: %v", bad)
@@ -148,11 +148,11 @@ func anyRuledCase(t *rapid.T, cfg engine.Config) (engine.Snapshot, string) {
 	return s.Dump(), g.Key
 }
 
-// anyGuests adds pods that are to come: nominated ones, and places that are held. They wait for something that the engine does not
+// anyToCome adds pods that are to come: nominated ones, and places that are held. They wait for something that the engine does not
 // decide, so that the gang is alone in asking for a place.
-func anyGuests(t *rapid.T, snap *engine.Snapshot, gang string) {
+func anyToCome(t *rapid.T, snap *engine.Snapshot, gang string) {
 	node := func() string { return snap.Nodes[upTo(t, len(snap.Nodes)-1)].Name }
-	guest := func(key string) engine.Pod {
+	comes := func(key string) engine.Pod {
 		p := engine.Pod{Key: key, UID: "u", Labels: anyPodLabels(t), Priority: pick[int32](t, 0, 5, 9)}
 		p.Requests = engine.Resources{{Resource: gpu, Value: 1}}
 		p.Features = []why.Feature{why.Claims}
@@ -166,12 +166,12 @@ func anyGuests(t *rapid.T, snap *engine.Snapshot, gang string) {
 		}
 	}
 	for i := range pick(t, 0, 0, 1, 2) {
-		p := guest(fmt.Sprintf("a/nominated-%d", i))
+		p := comes(fmt.Sprintf("a/nominated-%d", i))
 		p.Nominated = node()
 		snap.Pods = append(snap.Pods, p)
 	}
 	if seldom(t, 1) {
-		p := guest("b/held")
+		p := comes("b/held")
 		p.Owner = pick(t, "", "owner")
 		hold(pick(t, p.Key, p.Key, "owner"), 1)
 		snap.Holds[len(snap.Holds)-1].Coming = seldom(t, 1)
@@ -180,7 +180,7 @@ func anyGuests(t *rapid.T, snap *engine.Snapshot, gang string) {
 	if seldom(t, 1) {
 		snap.Gangs = append(snap.Gangs, engine.Gang{Key: "held"})
 		for i := range 1 + upTo(t, 2) {
-			p := guest(fmt.Sprintf("a/held-%d", i))
+			p := comes(fmt.Sprintf("a/held-%d", i))
 			p.Gang = "held"
 			snap.Pods = append(snap.Pods, p)
 		}

@@ -99,7 +99,7 @@ func (w *soakWorld) inFlavor(queue, node, resource string, v int64, visit func(s
 func (w *soakWorld) alikeFor(p *soakPod, here, other string) bool {
 	queue, _ := p.queueOf()
 	alike := true
-	w.bill(p, here, func(name string, v int64) {
+	w.charges(p, here, func(name string, v int64) {
 		resource, flavor, ok := engine.FlavorOf(name)
 		if !ok || v == 0 {
 			return

@@ -465,7 +465,7 @@ func (w *soakWorld) checkSurge(e engine.Eviction, p *soakPod) {
 	}
 	name, user := p.queueOf()
 	within := func(whose string, limits engine.Resources, has map[string]int64) {
-		w.bill(p, e.To, func(resource string, v int64) {
+		w.charges(p, e.To, func(resource string, v int64) {
 			for _, l := range limits {
 				if l.Resource == resource && v > 0 && has[resource]+v > soakAmount(l) {
 					w.fail("surge", "%s has no room for a second %s: %d of %s, the limit is %d", whose, e.Pod, has[resource], resource, soakAmount(l))
@@ -562,7 +562,7 @@ func (w *soakWorld) borrows(name string, plan engine.Plan) bool {
 		for _, s := range plan.Starts {
 			for _, x := range s.Placements {
 				if queue, _ := w.pods[x.Pod].queueOf(); w.below(queue, q.Name) {
-					w.bill(w.pods[x.Pod], x.Node, func(resource string, v int64) { used[resource] += v })
+					w.charges(w.pods[x.Pod], x.Node, func(resource string, v int64) { used[resource] += v })
 				}
 			}
 		}
@@ -573,7 +573,7 @@ func (w *soakWorld) borrows(name string, plan engine.Plan) bool {
 			p := w.anyPod(h.Gang)
 			if queue, _ := p.queueOf(); w.below(queue, q.Name) {
 				for range h.Requests.Get(engine.Pods) {
-					w.bill(p, h.Node, func(resource string, v int64) { used[resource] += v })
+					w.charges(p, h.Node, func(resource string, v int64) { used[resource] += v })
 				}
 			}
 		}
@@ -610,12 +610,12 @@ func (w *soakWorld) used(queue, user string) map[string]int64 {
 		if node == "" || user == "" && !w.below(name, queue) || user != "" && (name != queue || whose != user) {
 			continue
 		}
-		w.bill(p, node, func(resource string, v int64) { out[resource] += v })
+		w.charges(p, node, func(resource string, v int64) { out[resource] += v })
 	}
 	return out
 }
 
-// soakAmount is an amount of a queue as bill counts it.
+// soakAmount is an amount of a queue as charges counts it.
 func soakAmount(a engine.Amount) int64 {
 	if strings.HasPrefix(a.Resource, gpu) {
 		return a.Value*1000 + a.Milli
@@ -655,8 +655,8 @@ func (w *soakWorld) countedOf(p *soakPod, memory, compute int64) int64 {
 	return max(memory, compute)
 }
 
-// bill visits what the pod counts in its queue, GPUs in thousandths.
-func (w *soakWorld) bill(p *soakPod, node string, visit func(string, int64)) {
+// charges visits what the pod counts in its queue, GPUs in thousandths.
+func (w *soakWorld) charges(p *soakPod, node string, visit func(string, int64)) {
 	visit(engine.Pods, 1)
 	model := ""
 	if n := w.nodes[node]; len(n.Devices) > 0 {
@@ -744,7 +744,7 @@ func (w *soakWorld) checkStarts(plan engine.Plan) {
 func (w *soakWorld) asks(s engine.Start, resource string) bool {
 	found := false
 	for _, x := range s.Placements {
-		w.bill(w.pods[x.Pod], x.Node, func(r string, v int64) { found = found || r == resource && v > 0 })
+		w.charges(w.pods[x.Pod], x.Node, func(r string, v int64) { found = found || r == resource && v > 0 })
 	}
 	return found
 }
@@ -775,7 +775,7 @@ func (w *soakWorld) checkFirm(s engine.Start, q engine.Queue) {
 	for _, p := range w.pods {
 		node, _ := w.seatOf(p)
 		if name, _ := p.queueOf(); node != "" && w.firm(p) && w.below(name, q.Name) {
-			w.bill(p, node, func(r string, v int64) {
+			w.charges(p, node, func(r string, v int64) {
 				if r == gpu {
 					sum += v
 				}

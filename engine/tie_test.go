@@ -12,7 +12,7 @@ import (
 var room = engine.Resources{{Resource: "nvidia.com/gpu", Value: 1}, {Resource: engine.Pods, Value: 10}}
 
 // allocations lists pod and node of everything that starts.
-func seats(p engine.Plan) (out []string) {
+func startsOf(p engine.Plan) (out []string) {
 	for _, s := range p.Starts {
 		for _, x := range s.Placements {
 			out = append(out, x.Pod+" on "+x.Node)
@@ -29,11 +29,11 @@ func TestALevelThatAGangNamesDoesNotMoveOthers(t *testing.T) {
 	}}, engine.Config{})
 	s.Apply(engine.Change{Pod: &engine.Pod{Key: "a/one", Spec: engine.Spec{Requests: engine.Resources{{Resource: "nvidia.com/gpu", Value: 1}}}}})
 	want := []string{"a/one on n1"}
-	if diff := cmp.Diff(want, seats(s.Plan(time.Unix(0, 0)))); diff != "" {
+	if diff := cmp.Diff(want, startsOf(s.Plan(time.Unix(0, 0)))); diff != "" {
 		t.Error("before:", diff)
 	}
 	s.Apply(engine.Change{Gang: &engine.Gang{Key: "a/other", Group: engine.Group{Layout: engine.Layout{Preferred: "disk"}}}})
-	if diff := cmp.Diff(want, seats(s.Plan(time.Unix(0, 0)))); diff != "" {
+	if diff := cmp.Diff(want, startsOf(s.Plan(time.Unix(0, 0)))); diff != "" {
 		t.Error("after:", diff)
 	}
 }
@@ -43,11 +43,11 @@ func TestANominationIsSeenByAWarmClass(t *testing.T) {
 	gpu := engine.Spec{Requests: engine.Resources{{Resource: "nvidia.com/gpu", Value: 1}}}
 	s := engine.Load(engine.Snapshot{Nodes: []engine.Node{{Name: "n1", Allocatable: room}}}, engine.Config{})
 	s.Apply(engine.Change{Pod: &engine.Pod{Key: "a/one", Spec: gpu}})
-	if diff := cmp.Diff([]string{"a/one on n1"}, seats(s.Plan(time.Unix(0, 0)))); diff != "" {
+	if diff := cmp.Diff([]string{"a/one on n1"}, startsOf(s.Plan(time.Unix(0, 0)))); diff != "" {
 		t.Error("before:", diff)
 	}
 	s.Apply(engine.Change{Pod: &engine.Pod{Key: "b/theirs", Spec: gpu, Foreign: true, Priority: 1, Nominated: "n1"}})
-	if diff := cmp.Diff([]string(nil), seats(s.Plan(time.Unix(0, 0)))); diff != "" {
+	if diff := cmp.Diff([]string(nil), startsOf(s.Plan(time.Unix(0, 0)))); diff != "" {
 		t.Error("after:", diff)
 	}
 }
@@ -75,17 +75,17 @@ func TestWakeDoesNotDependOnTheOrderOfPods(t *testing.T) {
 // A gang and a pod by itself may have one key. Which of the two the quota of their queue covers does not depend on who came first.
 func TestVictimsDoNotDependOnTheOrderOfNamesakes(t *testing.T) {
 	gpus := func(n int64) engine.Resources { return engine.Resources{{Resource: "nvidia.com/gpu", Value: n}} }
-	lone := &engine.Pod{Key: "a/x", Queue: "guests", Node: "n1", Evictable: true, Started: noon, Spec: engine.Spec{Requests: gpus(4)}}
+	lone := &engine.Pod{Key: "a/x", Queue: "borrowers", Node: "n1", Evictable: true, Started: noon, Spec: engine.Spec{Requests: gpus(4)}}
 	member := &engine.Pod{Key: "a/x-0", Gang: "a/x", Node: "n1", Evictable: true, Started: noon, Spec: engine.Spec{Requests: gpus(4)}}
 	var all [][]string
 	for _, order := range [][]*engine.Pod{{lone, member}, {member, lone}} {
 		s := engine.Load(engine.Snapshot{
 			Nodes: []engine.Node{{Name: "n1", Allocatable: append(gpus(8), engine.Amount{Resource: engine.Pods, Value: 10})}},
 			Queues: []engine.Queue{
-				{Name: "guests", Quota: gpus(4)},
+				{Name: "borrowers", Quota: gpus(4)},
 				{Name: "ours", Quota: gpus(4)},
 			},
-			Gangs: []engine.Gang{{Key: "a/x", Queue: "guests"}},
+			Gangs: []engine.Gang{{Key: "a/x", Queue: "borrowers"}},
 			Pods:  []engine.Pod{{Key: "b/claimant", Queue: "ours", Spec: engine.Spec{Requests: gpus(4)}}},
 		}, engine.Config{})
 		for _, p := range order {

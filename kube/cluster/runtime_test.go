@@ -67,7 +67,7 @@ func (s *school) learnt() (out []engine.RunTimeEstimate) {
 }
 
 // Three workloads of a kind that succeeded tell how long the next takes; what failed, was deleted or never ran does not.
-func TestRunTimes(t *testing.T) {
+func TestRunTimeEstimates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSchool()
 		run := func(name string, d time.Duration, phase corev1.PodPhase) {
@@ -102,7 +102,7 @@ func TestRunTimes(t *testing.T) {
 }
 
 // A gang took from when its first member got a node until its last has succeeded; with one that failed it tells nothing.
-func TestRunTimesOfGangs(t *testing.T) {
+func TestRunTimeEstimatesOfGangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSchool()
 		run := func(n int, last corev1.PodPhase) {
@@ -136,7 +136,7 @@ func TestRunTimesOfGangs(t *testing.T) {
 }
 
 // The last 64 count, and of kinds those that ended last.
-func TestRunTimesAreBounded(t *testing.T) {
+func TestRunTimeEstimatesAreBounded(t *testing.T) {
 	s := newSchool()
 	for i := range 100 {
 		s.runtimes.learn("a", time.Duration(i)*time.Second)

@@ -12,9 +12,9 @@ import (
 // they need when they start, less what will have ended on the card by then.
 
 // cardNeed is an amount of a card: memory in the unit of the card's, compute in thousandths
-// (api.Whole is all), and seats, which are how many may share it. Who has the card to itself needs
+// (api.Whole is all), and sharers, which are how many may share it. Who has the card to itself needs
 // all of it. Below zero, more ends there than is needed.
-type cardNeed struct{ memory, compute, seats int64 }
+type cardNeed struct{ memory, compute, sharers int64 }
 
 // cardNeeds is by device of a node, in the order of Node.Cards; nil: nothing of any.
 type cardNeeds []cardNeed
@@ -31,12 +31,12 @@ func (c cardNeeds) add(n *cluster.Node, kept []cluster.Kept, times int64) cardNe
 	for _, k := range kept {
 		card := &n.Cards[k.At]
 		x := cardNeed{k.Memory, k.Compute, int64(k.Sharers)}
-		// Nobody else may be on a card that is taken whole: all of it is needed, and every seat.
+		// Nobody else may be on a card that is taken whole: all of it is needed, and every share.
 		if k.Whole || k.Compute == api.Whole {
-			x = cardNeed{card.Memory, api.Whole, max(1, int64(card.Seats))}
+			x = cardNeed{card.Memory, api.Whole, max(1, int64(card.MaxSharers))}
 		}
 		y := &c[k.At]
-		y.memory, y.compute, y.seats = y.memory+times*x.memory, y.compute+times*x.compute, y.seats+times*x.seats
+		y.memory, y.compute, y.sharers = y.memory+times*x.memory, y.compute+times*x.compute, y.sharers+times*x.sharers
 	}
 	return c
 }
@@ -51,14 +51,14 @@ func (c cardNeeds) atLeast(o cardNeeds) cardNeeds {
 	}
 	for i, x := range o {
 		y := &c[i]
-		y.memory, y.compute, y.seats = max(y.memory, x.memory), max(y.compute, x.compute), max(y.seats, x.seats)
+		y.memory, y.compute, y.sharers = max(y.memory, x.memory), max(y.compute, x.compute), max(y.sharers, x.sharers)
 	}
 	return c
 }
 
 // any says whether something of some card is needed.
 func (c cardNeeds) any() bool {
-	return slices.ContainsFunc(c, func(x cardNeed) bool { return x.memory > 0 || x.compute > 0 || x.seats > 0 })
+	return slices.ContainsFunc(c, func(x cardNeed) bool { return x.memory > 0 || x.compute > 0 || x.sharers > 0 })
 }
 
 // lacks says whether less than that is left of a card that the pod, which is on the node, is on.
@@ -69,11 +69,11 @@ func (c cardNeeds) lacks(p *cluster.Pod) bool {
 			continue
 		}
 		x, card := c[k.At], &p.Host.Cards[k.At]
-		if card.Closed && (x.memory > 0 || x.compute > 0 || x.seats > 0) {
+		if card.Closed && (x.memory > 0 || x.compute > 0 || x.sharers > 0) {
 			return true
 		}
 		if x.memory > 0 && card.Memory-card.UsedMemory < x.memory || x.compute > 0 && api.Whole-card.UsedCompute < x.compute ||
-			x.seats > 0 && int64(card.Seats-card.Sharers) < x.seats {
+			x.sharers > 0 && int64(card.MaxSharers-card.Sharers) < x.sharers {
 			return true
 		}
 	}
@@ -84,8 +84,8 @@ func (c cardNeeds) lacks(p *cluster.Pod) bool {
 // be had before.
 func (c cardNeeds) kept() (out []cluster.Kept) {
 	for i, x := range c {
-		if x.memory > 0 || x.compute > 0 || x.seats > 0 {
-			out = append(out, cluster.Kept{At: i, Memory: max(0, x.memory), Compute: max(0, x.compute), Sharers: int32(max(0, x.seats))})
+		if x.memory > 0 || x.compute > 0 || x.sharers > 0 {
+			out = append(out, cluster.Kept{At: i, Memory: max(0, x.memory), Compute: max(0, x.compute), Sharers: int32(max(0, x.sharers))})
 		}
 	}
 	return out

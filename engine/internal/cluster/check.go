@@ -54,7 +54,7 @@ func (a *Check) amounts(kind, key, account string, kept quantity.Vector, counted
 func (a *Check) Cluster() {
 	m := a.m
 	capacity, taken := make(map[string]int64), make(map[string]int64)
-	seats, ending, rated, sliced := 0, 0, int64(0), int64(0)
+	allocated, ending, rated, sliced := 0, 0, int64(0), int64(0)
 	//archtest:any-order sums are the same in any order
 	for _, n := range m.Nodes {
 		if n.Told != nil && n.Told.Check() == "" {
@@ -67,7 +67,7 @@ func (a *Check) Cluster() {
 				}
 			}
 		}
-		seats += len(n.Pods)
+		allocated += len(n.Pods)
 		for _, p := range n.Pods {
 			auditTakes(p.Pod, func(resource string, amount int64) { taken[resource] += amount })
 			if m.endsByItself(p) {
@@ -96,7 +96,7 @@ func (a *Check) Cluster() {
 			ought++
 		}
 	}
-	a.Note("cluster", "", "allocations", "", int64(seats), int64(ought))
+	a.Note("cluster", "", "allocations", "", int64(allocated), int64(ought))
 	a.wanted()
 	a.asked()
 	a.quarantined()

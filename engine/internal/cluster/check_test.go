@@ -96,7 +96,7 @@ func TestCheckNamesWhatIsWrong(t *testing.T) {
 		{"an occupant is there twice", func(m *Model) { n := m.Nodes["n1"]; n.Pods = append(n.Pods, n.Pods[0]) }, discrepancy("node", "n1", "pods", "blind", 0, 1)},
 		{"a hold does not count", func(m *Model) { m.Holds["waits@n0"].On = nil }, discrepancy("node", "n0", "hold", "waits", 0, 1)},
 		{"an eviction does not count", func(m *Model) { m.Pods["g-1"].Evicting = false }, discrepancy("pod", "g-1", "evicting", "", 0, 1)},
-		{"a pod on the wrong seat", func(m *Model) { m.Pods["blind"].Host = m.Nodes["n0"] }, discrepancy("pod", "blind", "allocation", "n1", 0, 1)},
+		{"a pod on the wrong node", func(m *Model) { m.Pods["blind"].Host = m.Nodes["n0"] }, discrepancy("pod", "blind", "allocation", "n1", 0, 1)},
 		{"requests", func(m *Model) { m.Pods["waits"].kind.count++ }, discrepancy("cluster", "", "requests", "9 GPUs, 0m CPU, models ", 2, 1)},
 		{"a kind of request is lost", func(m *Model) { clear(m.Asked.kinds) }, discrepancy("cluster", "", "requests", "1 GPUs, 0m CPU, models ", 0, 3)},
 		{"supply", func(m *Model) { m.Supply.byModel["A"]-- }, discrepancy("cluster", "", "supply", "A", 7, 8)},

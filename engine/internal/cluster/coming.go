@@ -11,10 +11,10 @@ import (
 // ended for nothing. Who comes to a held place follows from what was told alone, so that a state that was loaded says the same.
 // Package index asks node by node: there are few such places, and a node's number changes with them.
 
-// Stake is a rule of known pods that others, which need not have it, can break for a pod before it comes: affinity by which
+// FragileRule is a rule of known pods that others, which need not have it, can break for a pod before it comes: affinity by which
 // the pod may be the first of those that it needs, once others of them are elsewhere, and a spread constraint. Anti-affinity needs
 // none, for a Carrier says the same.
-type Stake struct {
+type FragileRule struct {
 	Tally    *Tally // of the pods that can break it
 	Topology string
 	Spread   *api.Spread // nil: affinity
@@ -23,11 +23,11 @@ type Stake struct {
 	refs     int
 }
 
-// Has says whether the pod, wherever it comes to, has something to lose by the stake. Of affinity only a pod that may be the
+// Has says whether the pod, wherever it comes to, has something to lose by the rule. Of affinity only a pod that may be the
 // first has: for any other there must be pods that it needs, and more of them do no harm.
-func (s *Stake) Has(p *Pod) bool {
+func (s *FragileRule) Has(p *Pod) bool {
 	own := p.own()
-	return own != nil && slices.Contains(own.Stakes, s) && (s.Spread != nil || s.Tally.Matches(p))
+	return own != nil && slices.Contains(own.Fragile, s) && (s.Spread != nil || s.Tally.Matches(p))
 }
 
 // Coming is how many pods for which is holds can come to the held place. Where it is not known which members of a gang will, each

@@ -189,7 +189,7 @@ func (m *Model) Rollback(to Mark) {
 			if dealt = !e.room.of(e.pod.Host); dealt {
 				m.Room.undoneElsewhere(&e.room, e.pod.Host)
 			}
-			//mutate: rollback-seat
+			//mutate: rollback-allocated
 			m.vacate(e.pod)
 		case released:
 			//mutate: rollback-expired-assumption

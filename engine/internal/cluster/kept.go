@@ -57,7 +57,7 @@ func (n *Node) KeptBy(p *Pod) (out []Kept) {
 // keptFor is what a pod with the part, or with the whole device, takes of it.
 func (n *Node) keptFor(part *api.Part, at int) Kept {
 	//mutate: index-hold-whole-card
-	if part == nil || n.Cards == nil || n.Cards[at].Seats == 0 {
+	if part == nil || n.Cards == nil || n.Cards[at].MaxSharers == 0 {
 		return Kept{At: at, Whole: true}
 	}
 	return Kept{At: at, Memory: part.Of(n.Cards[at].Memory), Compute: part.Compute, Sharers: 1}

@@ -197,7 +197,7 @@ func cardsOf(devices []api.Device) []device.Card {
 	}
 	out := make([]device.Card, len(devices))
 	for i, d := range devices {
-		out[i] = device.Card{Model: d.Model, Memory: d.Memory, Seats: int32(d.Parts)}
+		out[i] = device.Card{Model: d.Model, Memory: d.Memory, MaxSharers: int32(d.Parts)}
 	}
 	return out
 }
@@ -208,7 +208,7 @@ func (n *Node) grip(p *Pod, by int32) {
 	gpus := p.gpus()
 	for _, id := range p.HostDevices {
 		if i := n.DeviceIndex(id); i >= 0 {
-			if p.Part != nil && n.Cards != nil && n.Cards[i].Seats > 0 {
+			if p.Part != nil && n.Cards != nil && n.Cards[i].MaxSharers > 0 {
 				//mutate: index-parts-held
 				n.Cards[i].Give(p.Part, by)
 				n.freeDevice(i)
@@ -413,7 +413,7 @@ func (n *Node) GPUsInUse() int64 {
 		gpus := p.gpus()
 		if p.Part != nil {
 			for _, id := range p.HostDevices {
-				if i := n.DeviceIndex(id); i >= 0 && n.Cards != nil && n.Cards[i].Seats > 0 {
+				if i := n.DeviceIndex(id); i >= 0 && n.Cards != nil && n.Cards[i].MaxSharers > 0 {
 					gpus--
 				}
 			}

@@ -238,7 +238,7 @@ func (m *Model) occupy(p *Pod, n *Node, devices []string) {
 	n.grip(p, 1)
 	m.holdFar(n, p.HostDevices, 1)
 	m.charge(p)
-	//mutate: index-touch-on-seat
+	//mutate: index-touch-on-occupy
 	m.touched(n)
 }
 
@@ -255,7 +255,7 @@ func (m *Model) vacate(p *Pod) {
 	n.Pods = n.Pods[:last]
 	p.Host, p.HostDevices = nil, nil
 	p.moved()
-	//mutate: index-touch-on-unseat
+	//mutate: index-touch-on-vacate
 	m.touched(n)
 }
 

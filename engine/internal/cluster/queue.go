@@ -439,9 +439,9 @@ func (m *Model) payerOf(h *Hold) *Queue {
 	return nil
 }
 
-func (q *Queue) chargeUser(user string, bill []quantity.Demand, times int64) {
+func (q *Queue) chargeUser(user string, charge []quantity.Demand, times int64) {
 	v := q.Users[user]
-	for _, d := range bill {
+	for _, d := range charge {
 		v.Add(d.Dim, times*d.Amount)
 	}
 	q.Users[user] = v

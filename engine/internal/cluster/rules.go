@@ -25,20 +25,20 @@ type rules struct {
 	edition  uint64 // goes up when a selector or term comes or goes
 	tallies  map[string]*Tally
 	carriers map[string]*Carrier
-	stakes   map[string]*Stake
+	fragiles map[string]*FragileRule
 	named    map[string]*scopedRules // by namespace: what names it
 	anywhere scopedRules             // what holds in all namespaces
 	seed     maphash.Seed
 	profiles map[uint64][]*Profile
 	stances  map[string]*Stance
-	made     int32 // carriers and stakes ever
+	made     int32 // carriers and fragile rules ever
 }
 
-// scopedRules are tallies, carriers and stakes by where their selectors look.
+// scopedRules are tallies, carriers and fragile rules by where their selectors look.
 type scopedRules struct {
 	tallies  []*Tally
 	carriers []*Carrier
-	stakes   []*Stake
+	fragiles []*FragileRule
 }
 
 // Tally counts the allocated pods on each node that match all of its terms, wherever those look.
@@ -84,14 +84,14 @@ func (p *Pod) Carries(c *Carrier) bool {
 // OwnRules are the rules of a spec, with what counts for them. Pods of one shape share them.
 type OwnRules struct {
 	shape    *Shape
-	refs     int        // known pods
-	Affinity *Tally     // of pods that match all terms; nil: there is no term
-	Anti     []*Tally   // by term
-	Carried  []*Carrier // by term of required anti-affinity
-	Spread   []*Tally   // by constraint, those that are wishes too
-	Wishes   []*Tally   // by preference
-	Wished   []*Carrier // what it wishes others for: by preference, then by term of required affinity, which weighs hardWeight
-	Stakes   []*Stake   // what others could break before it comes: by constraint, then by label of its affinity
+	refs     int            // known pods
+	Affinity *Tally         // of pods that match all terms; nil: there is no term
+	Anti     []*Tally       // by term
+	Carried  []*Carrier     // by term of required anti-affinity
+	Spread   []*Tally       // by constraint, those that are wishes too
+	Wishes   []*Tally       // by preference
+	Wished   []*Carrier     // what it wishes others for: by preference, then by term of required affinity, which weighs hardWeight
+	Fragile  []*FragileRule // what others could break before it comes: by constraint, then by label of its affinity
 }
 
 // hardWeight is what a pod's required affinity weighs in the wishes of the pods that it needs, as in Kubernetes.
@@ -103,18 +103,18 @@ type Profile struct {
 	labels    map[string]string
 	edition   uint64 // of the lists
 	tallies   []*Tally
-	exposed   []*Carrier // that keep it apart
-	wished    []*Carrier // that wish it near, or away
-	staked    []*Stake   // that it could break
+	exposed   []*Carrier     // that keep it apart
+	wished    []*Carrier     // that wish it near, or away
+	breaks    []*FragileRule // that it could break
 }
 
 // Stance is what tells pods of one shape apart for rules: which terms of others keep it from them, and which of its own rules
 // match it itself. Equal ones are one pointer. The pods of a class have one stance.
 type Stance struct {
-	Exposed []*Carrier // terms of required anti-affinity of known pods that match it
-	Wished  []*Carrier // terms by which known pods wish it near, or away
-	Staked  []*Stake   // stakes of known pods that it could break
-	Self    string     // by own rule, '1' where it matches: affinity, then each term of anti-affinity, then each constraint
+	Exposed []*Carrier     // terms of required anti-affinity of known pods that match it
+	Wished  []*Carrier     // terms by which known pods wish it near, or away
+	Breaks  []*FragileRule // rules of known pods that it could break
+	Self    string         // by own rule, '1' where it matches: affinity, then each term of anti-affinity, then each constraint
 }
 
 // mostStances bounds how many are kept; classes keep those that they have.
@@ -194,12 +194,12 @@ func (m *Model) adopt(p *Pod) {
 		c := &s.Spread[i]
 		own.Spread = append(own.Spread, r.tally([]api.PodTerm{{Namespaces: []string{c.Namespace}, Labels: c.Labels}}))
 		if !c.Soft {
-			own.Stakes = append(own.Stakes, r.stake(own.Spread[i], c.Topology, c))
+			own.Fragile = append(own.Fragile, r.fragile(own.Spread[i], c.Topology, c))
 		}
 	}
 	for i, t := range s.PodAffinity {
 		if !slices.ContainsFunc(s.PodAffinity[:i], func(o api.PodTerm) bool { return o.Topology == t.Topology }) {
-			own.Stakes = append(own.Stakes, r.stake(own.Affinity, t.Topology, nil))
+			own.Fragile = append(own.Fragile, r.fragile(own.Affinity, t.Topology, nil))
 		}
 	}
 }
@@ -230,8 +230,8 @@ func (m *Model) disown(p *Pod) {
 	for _, c := range slices.Concat(own.Carried, own.Wished) {
 		r.dropCarrier(c)
 	}
-	for _, k := range own.Stakes {
-		r.dropStake(k)
+	for _, k := range own.Fragile {
+		r.dropFragile(k)
 	}
 	own.shape.Own = nil // what comes next is counted anew
 }
@@ -291,32 +291,32 @@ func (r *rules) dropCarrier(c *Carrier) {
 	r.end()
 }
 
-// stake returns the stake of the pods that the tally counts, for one more rule.
-func (r *rules) stake(t *Tally, topology string, c *api.Spread) *Stake {
+// fragile returns the rule of known pods about those that the tally counts, for one more pod that has it.
+func (r *rules) fragile(t *Tally, topology string, c *api.Spread) *FragileRule {
 	key := t.key + "\x00" + topology
 	if c != nil {
 		key += fmt.Sprintf("\x00%d %d", c.MaxSkew, c.MinDomains)
 	}
-	k := r.stakes[key]
+	k := r.fragiles[key]
 	if k == nil {
 		r.made++
-		k = &Stake{Tally: t, Topology: topology, Spread: c, key: key, id: r.made}
-		r.stakes[key] = k
+		k = &FragileRule{Tally: t, Topology: topology, Spread: c, key: key, id: r.made}
+		r.fragiles[key] = k
 		r.edition++
-		r.eachScope(t.terms[0].Namespaces, func(s *scopedRules) { s.stakes = append(s.stakes, k) })
+		r.eachScope(t.terms[0].Namespaces, func(s *scopedRules) { s.fragiles = append(s.fragiles, k) })
 	}
 	k.refs++
 	return k
 }
 
-func (r *rules) dropStake(k *Stake) {
+func (r *rules) dropFragile(k *FragileRule) {
 	if k.refs--; k.refs > 0 {
 		return
 	}
-	delete(r.stakes, k.key)
+	delete(r.fragiles, k.key)
 	r.edition++
 	r.eachScope(k.Tally.terms[0].Namespaces, func(s *scopedRules) {
-		s.stakes = slices.DeleteFunc(s.stakes, func(o *Stake) bool { return o == k })
+		s.fragiles = slices.DeleteFunc(s.fragiles, func(o *FragileRule) bool { return o == k })
 	})
 	r.end()
 }
@@ -325,14 +325,14 @@ func (r *rules) dropStake(k *Stake) {
 func (r *rules) begin() {
 	if r.tallies == nil {
 		r.tallies, r.carriers, r.named = make(map[string]*Tally), make(map[string]*Carrier), make(map[string]*scopedRules)
-		r.stakes = make(map[string]*Stake)
+		r.fragiles = make(map[string]*FragileRule)
 		r.profiles, r.stances, r.seed = make(map[uint64][]*Profile), make(map[string]*Stance), maphash.MakeSeed()
 	}
 }
 
 // end forgets everything with the last rule.
 func (r *rules) end() {
-	if len(r.tallies)+len(r.carriers)+len(r.stakes) == 0 {
+	if len(r.tallies)+len(r.carriers)+len(r.fragiles) == 0 {
 		*r = rules{edition: r.edition, made: r.made}
 	}
 }
@@ -350,7 +350,7 @@ func (r *rules) eachScope(namespaces []string, visit func(*scopedRules)) {
 			r.named[name] = s
 		}
 		visit(s)
-		if len(s.tallies)+len(s.carriers)+len(s.stakes) == 0 {
+		if len(s.tallies)+len(s.carriers)+len(s.fragiles) == 0 {
 			delete(r.named, name)
 		}
 	}
@@ -397,7 +397,7 @@ func (r *rules) profileOf(p *Pod) *Profile {
 	}
 	//mutate: rules-new-selectors
 	if f.edition != r.edition {
-		f.edition, f.tallies, f.exposed, f.wished, f.staked = r.edition, f.tallies[:0], nil, nil, nil
+		f.edition, f.tallies, f.exposed, f.wished, f.breaks = r.edition, f.tallies[:0], nil, nil, nil
 		f.meet(&r.anywhere)
 		if s := r.named[f.namespace]; s != nil {
 			f.meet(s)
@@ -439,9 +439,9 @@ func (f *Profile) meet(s *scopedRules) {
 			f.tallies = append(f.tallies, t)
 		}
 	}
-	for _, k := range s.stakes {
+	for _, k := range s.fragiles {
 		if k.Tally.counts(f) {
-			f.staked = append(f.staked, k)
+			f.breaks = append(f.breaks, k)
 		}
 	}
 	for _, c := range s.carriers {
@@ -465,7 +465,7 @@ func (p *Pod) Stance() *Stance {
 		return p.seen.stance
 	}
 	f := r.profileOf(p)
-	if own == nil && len(f.exposed)+len(f.wished)+len(f.staked) == 0 {
+	if own == nil && len(f.exposed)+len(f.wished)+len(f.breaks) == 0 {
 		return nil
 	}
 	self := own.self(p)
@@ -478,8 +478,8 @@ func (p *Pod) Stance() *Stance {
 			b.WriteString(strconv.Itoa(int(c.id)))
 		}
 	}
-	slices.SortFunc(f.staked, func(a, b *Stake) int { return int(a.id - b.id) })
-	for _, k := range f.staked {
+	slices.SortFunc(f.breaks, func(a, b *FragileRule) int { return int(a.id - b.id) })
+	for _, k := range f.breaks {
 		b.WriteByte(' ')
 		b.WriteString(strconv.Itoa(int(k.id)))
 	}
@@ -489,7 +489,7 @@ func (p *Pod) Stance() *Stance {
 		if len(r.stances) >= mostStances {
 			clear(r.stances)
 		}
-		s = &Stance{Exposed: slices.Clone(f.exposed), Wished: slices.Clone(f.wished), Staked: slices.Clone(f.staked), Self: self}
+		s = &Stance{Exposed: slices.Clone(f.exposed), Wished: slices.Clone(f.wished), Breaks: slices.Clone(f.breaks), Self: self}
 		r.stances[key] = s
 	}
 	p.seen.stance, p.seen.stanceAt = s, r.edition

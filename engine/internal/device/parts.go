@@ -10,10 +10,10 @@ import (
 // Card is a GPU as far as parts of it are given away. Amounts of memory are MiB, amounts of compute thousandths of
 // the GPU's.
 type Card struct {
-	Model  string
-	Memory int64 // MiB
-	Seats  int32 // how many pods may have a part of it; 0: it is given whole only
-	Closed bool  // held whole, unhealthy, or another node's
+	Model      string
+	Memory     int64 // MiB
+	MaxSharers int32 // how many pods may have a part of it; 0: it is given whole only
+	Closed     bool  // held whole, unhealthy, or another node's
 
 	// What is given away, and to how many pods. Others may have given more than there is, so nothing relies on the
 	// rest being 0 or more.
@@ -35,7 +35,7 @@ func (c *Card) Give(p *api.Part, by int32) {
 func (c *Card) Idle() bool { return c.Sharers == 0 && c.UsedMemory == 0 && c.UsedCompute == 0 }
 
 // Empty is the card with nothing given away, and healthy.
-func (c *Card) Empty() Card { return Card{Model: c.Model, Memory: c.Memory, Seats: c.Seats} }
+func (c *Card) Empty() Card { return Card{Model: c.Model, Memory: c.Memory, MaxSharers: c.MaxSharers} }
 
 // Short is what of a card keeps a part from it.
 type Short string
@@ -44,7 +44,7 @@ const (
 	Enough  Short = ""
 	Memory  Short = "memory"
 	Compute Short = "compute"
-	Seats   Short = "pods"  // as many pods as may have a part of it have one
+	Sharers Short = "pods"  // as many pods as may have a part of it have one
 	Closed  Short = "whole" // held whole, unhealthy, given whole only, or of another model
 )
 
@@ -52,25 +52,25 @@ const (
 // all compute shares with nobody, and nobody joins a card whose compute is all given away.
 func (c *Card) Lacks(p *api.Part, model string) Short {
 	switch {
-	case c.Closed || c.Seats == 0 || model != "" && c.Model != model:
+	case c.Closed || c.MaxSharers == 0 || model != "" && c.Model != model:
 		return Closed
 	case c.Memory-c.UsedMemory < p.Of(c.Memory):
 		return Memory
 	case c.UsedCompute >= api.Whole || api.Whole-c.UsedCompute < p.Compute || p.Compute == api.Whole && c.Sharers > 0:
 		return Compute
-	case c.Sharers >= c.Seats:
-		return Seats
+	case c.Sharers >= c.MaxSharers:
+		return Sharers
 	}
 	return Enough
 }
 
-// room is how many such parts the card has room for, by the scarcest of memory, compute and seats. A part takes no
+// room is how many such parts the card has room for, by the scarcest of memory, compute and sharers. A part takes no
 // memory only of a card with next to none.
 func (c *Card) room(p *api.Part, model string) int64 {
 	if c.Lacks(p, model) != Enough {
 		return 0
 	}
-	k := int64(c.Seats - c.Sharers)
+	k := int64(c.MaxSharers - c.Sharers)
 	if of := p.Of(c.Memory); of > 0 {
 		k = min(k, (c.Memory-c.UsedMemory)/of)
 	}

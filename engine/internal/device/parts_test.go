@@ -12,7 +12,7 @@ import (
 
 func TestPartsOfCards(t *testing.T) {
 	half := &api.Part{Cards: 1, Share: 500}
-	cards := []Card{{Memory: 80, Seats: 4}, {Memory: 80, Seats: 4}, {Memory: 40, Seats: 4}}
+	cards := []Card{{Memory: 80, MaxSharers: 4}, {Memory: 80, MaxSharers: 4}, {Memory: 40, MaxSharers: 4}}
 	if got := PartPods(cards, half, "", 100); got != 6 {
 		t.Errorf("%d halves on three cards", got)
 	}
@@ -27,13 +27,13 @@ func TestPartsOfCards(t *testing.T) {
 		t.Errorf("twice 60 MiB on %v", at)
 	}
 	cards[0].Give(half, -1)
-	if diff := cmp.Diff(Card{Memory: 80, Seats: 4}, cards[0]); diff != "" {
+	if diff := cmp.Diff(Card{Memory: 80, MaxSharers: 4}, cards[0]); diff != "" {
 		t.Errorf("what was given back (-want +got):\n%s", diff)
 	}
 }
 
 func TestWhatACardLacks(t *testing.T) {
-	card := Card{Model: "A", Memory: 80, Seats: 2, UsedMemory: 20, UsedCompute: 600, Sharers: 1}
+	card := Card{Model: "A", Memory: 80, MaxSharers: 2, UsedMemory: 20, UsedCompute: 600, Sharers: 1}
 	for name, test := range map[string]struct {
 		card  func(*Card)
 		part  api.Part
@@ -46,9 +46,9 @@ func TestWhatACardLacks(t *testing.T) {
 		"compute":           {nil, api.Part{Memory: 1, Compute: 401}, "", Compute},
 		"all compute":       {func(c *Card) { c.UsedCompute = 0 }, api.Part{Memory: 1, Compute: 1000}, "", Compute},
 		"no compute left":   {func(c *Card) { c.UsedCompute = 1000 }, api.Part{Memory: 1}, "", Compute},
-		"pods":              {func(c *Card) { c.Sharers = 2 }, api.Part{Memory: 1}, "", Seats},
+		"pods":              {func(c *Card) { c.Sharers = 2 }, api.Part{Memory: 1}, "", Sharers},
 		"held whole":        {func(c *Card) { c.Closed = true }, api.Part{Memory: 1}, "", Closed},
-		"given whole only":  {func(c *Card) { c.Seats = 0 }, api.Part{Memory: 1}, "", Closed},
+		"given whole only":  {func(c *Card) { c.MaxSharers = 0 }, api.Part{Memory: 1}, "", Closed},
 		"another model":     {nil, api.Part{Memory: 1}, "B", Closed},
 		"given away twice":  {func(c *Card) { c.UsedMemory = 160 }, api.Part{Memory: 1}, "", Memory},
 		"memory of nothing": {func(c *Card) { c.Memory = 1; c.UsedMemory = 0 }, api.Part{Share: 500}, "", Enough},
@@ -71,7 +71,7 @@ func drawCards(t *rapid.T) ([]Card, *api.Part) {
 	for i := range cards {
 		cards[i] = Card{
 			Model: rapid.SampledFrom([]string{"A", "A", "B"}).Draw(t, "model"), Memory: rapid.Int64Range(1, 6).Draw(t, "memory"),
-			Seats: rapid.Int32Range(0, 4).Draw(t, "seats"), Closed: rapid.IntRange(0, 5).Draw(t, "closed") == 0,
+			MaxSharers: rapid.Int32Range(0, 4).Draw(t, "sharers"), Closed: rapid.IntRange(0, 5).Draw(t, "closed") == 0,
 		}
 		for range rapid.IntRange(0, 2).Draw(t, "sharers") {
 			cards[i].Give(drawPart(t), 1)

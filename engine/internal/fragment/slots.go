@@ -65,7 +65,7 @@ func (t *Slots) Fit(used uint8) []int64 { return t.fit[used] }
 
 // Prices appends to dst what a place for each profile is worth where so many are asked for, in any
 // unit, and so many fit on all cards together. It is requests per place, times the slices of an
-// instance: that many slices are at stake with each place. One is added to the places so that a
+// instance: that many slices are lost with each place. One is added to the places so that a
 // profile without any has a price, too, the highest.
 func (t *Slots) Prices(dst, asked, room []int64) []int64 {
 	for i := range t.profiles {

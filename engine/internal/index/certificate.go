@@ -91,7 +91,7 @@ func partRequest(p *api.Part) (out []api.Amount) {
 func partSupply(p *api.Part, cards []device.Card, model string) (out []api.Amount) {
 	var memory, count int64
 	for i := range cards {
-		if c := &cards[i]; c.Seats > 0 && (model == "" || c.Model == model) {
+		if c := &cards[i]; c.MaxSharers > 0 && (model == "" || c.Model == model) {
 			memory, count = max(memory, c.Memory), count+1
 		}
 	}
@@ -483,7 +483,7 @@ func partShort(c *Class, n *cluster.Node) string {
 		return why.UnknownCards
 	}
 	// The nearest to enough comes last.
-	order := []device.Short{device.Closed, device.Memory, device.Compute, device.Seats}
+	order := []device.Short{device.Closed, device.Memory, device.Compute, device.Sharers}
 	for i := range n.Cards {
 		empty := n.Cards[i].Empty()
 		if !c.Takes(n, i) || empty.Lacks(part, c.Wants.Model) != device.Enough {

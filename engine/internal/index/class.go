@@ -622,7 +622,7 @@ func (c *Class) compare(f *bucketFit, n *cluster.Node, i int, had, fits int32, w
 		c.compared.enter(w, 1)
 	}
 	if c.rules != nil {
-		c.rules.seat(n, fits > 0)
+		c.rules.noteFit(n, fits > 0)
 	}
 }
 

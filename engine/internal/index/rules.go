@@ -20,7 +20,7 @@ import (
 // Pods that are to come, because they are nominated to a node or have a place held there, count as if they were there where that keeps a
 // pod out, and do not where it would let one in: for anti-affinity in both directions, for a constraint in the pod's own
 // domain and not in the one with the fewest, and not for affinity. Where pods to come could lose their place by a rule of
-// their own that pods of the class can break, the class is under that rule too (stakesNear, stakesEven).
+// their own that pods of the class can break, the class is under that rule too (fragileNear, fragileEven).
 //
 // What a domain admits is exact for one more pod, and for several on one node. Where pods of the class would be in each
 // other's way, or make way for each other, on different nodes, sums over nodes mean nothing: Coupled says so.
@@ -58,8 +58,8 @@ const (
 	needsFar                     // required anti-affinity
 	keptFar                      // required anti-affinity of others
 	spreads                      // a spread constraint
-	stakesNear                   // affinity of pods to come that may be the first of those that they need
-	stakesEven                   // a spread constraint of pods to come
+	fragileNear                  // affinity of pods to come that may be the first of those that they need
+	fragileEven                  // a spread constraint of pods to come
 	wishes                       // preferred affinity or anti-affinity, its own or of others
 	wishesSpread                 // a spread constraint that is a wish
 )
@@ -68,7 +68,7 @@ const (
 func (k ruleKind) hard() bool { return k < wishes }
 
 // rule is one rule and the state of its domains. Lists by domain are as long as the view has
-// domains (grow). One of tally, carrier and stake says what it counts.
+// domains (grow). One of tally, carrier and fragile says what it counts.
 //
 // Invariant, after settle: allow has what admits says of each domain, and dirty is empty.
 type rule struct {
@@ -76,7 +76,7 @@ type rule struct {
 	view    *keyView
 	tally   *cluster.Tally   // what it counts, unless it is keptFar
 	carrier *cluster.Carrier // likewise
-	stake   *cluster.Stake
+	fragile *cluster.FragileRule
 	term    *api.PodTerm
 	spread  *api.Spread
 	self    bool  // pods of the class count for it
@@ -90,13 +90,13 @@ type rule struct {
 	least least
 	first bool  // of affinity: the class could be the first when allow was worked out
 	comes int64 // pods to come, in all domains
-	alone int   // of stakesNear: domains that pods come to and where they would be the first
-	shut  bool  // of stakesNear: there were such when allow was worked out
+	alone int   // of fragileNear: domains that pods come to and where they would be the first
+	shut  bool  // of fragileNear: there were such when allow was worked out
 
 	// Of a constraint that is a wish: the domain of each node that the class fits on, by Node.Index; how many such nodes each
 	// domain has; how many domains have any; and what a pod counts for.
-	seats  []int32
-	seated []int32
+	fitsIn []int32
+	fits   []int32
 	open   int
 	perPod float64
 }
@@ -225,12 +225,12 @@ func (x *Index) newRules(key ClassKey) *classRules {
 		}
 	}
 	x.addWishes(r, key)
-	for _, k := range key.Stance.Staked {
-		kind := stakesNear
+	for _, k := range key.Stance.Breaks {
+		kind := fragileNear
 		if k.Spread != nil {
-			kind = stakesEven
+			kind = fragileEven
 		}
-		r.list = append(r.list, rule{kind: kind, view: x.viewOfKey(k.Topology), tally: x.m.Counted(k.Tally), stake: k, spread: k.Spread, self: true})
+		r.list = append(r.list, rule{kind: kind, view: x.viewOfKey(k.Topology), tally: x.m.Counted(k.Tally), fragile: k, spread: k.Spread, self: true})
 	}
 	for _, c := range key.Stance.Exposed {
 		r.list = append(r.list, rule{kind: keptFar, view: x.viewOfKey(c.Term.Topology), carrier: c, term: &c.Term})
@@ -280,13 +280,13 @@ func (c *Class) CoupledOnce() bool {
 // Opens says whether other pods can open nodes to the class: by its affinity, or a spread
 // constraint. For such a class a no is only of this moment.
 func (c *Class) Opens() bool {
-	return c.rules != nil && (c.rules.opens || slices.ContainsFunc(c.rules.list, func(u rule) bool { return u.kind == stakesEven && u.comes > 0 }))
+	return c.rules != nil && (c.rules.opens || slices.ContainsFunc(c.rules.list, func(u rule) bool { return u.kind == fragileEven && u.comes > 0 }))
 }
 
 // Spreads says whether pods of the class are to be spread evenly among themselves.
 func (c *Class) Spreads() bool {
 	return c.rules != nil && slices.ContainsFunc(c.rules.list, func(u rule) bool {
-		return u.self && (u.kind == spreads || u.kind == stakesEven && u.comes > 0)
+		return u.self && (u.kind == spreads || u.kind == fragileEven && u.comes > 0)
 	})
 }
 
@@ -313,10 +313,10 @@ func (x *Index) counts(c *Class, r *rule, n *cluster.Node) counted {
 			return at
 		}
 		list = r.tally.Staying
-	case stakesNear:
+	case fragileNear:
 		at.pods, at.come = stayers(r.tally, n), x.coming(c, r, n)
 		return at
-	case stakesEven:
+	case fragileEven:
 		list = r.tally.Staying
 	default:
 		if r.carrier != nil {
@@ -357,8 +357,8 @@ func (u *rule) minds(p *cluster.Pod) bool {
 	switch u.kind {
 	case keptFar:
 		return p.Carries(u.carrier)
-	case stakesNear, stakesEven:
-		return u.stake.Has(p)
+	case fragileNear, fragileEven:
+		return u.fragile.Has(p)
 	}
 	return u.tally.Matches(p)
 }
@@ -382,7 +382,7 @@ func stayers(t *cluster.Tally, n *cluster.Node) (sum int32) {
 // with its taints. These are Kubernetes' rules for which domains there are to be even with.
 func (x *Index) eligible(c *Class, s *api.Spread, n *cluster.Node) bool {
 	for i := range c.rules.list {
-		if r := &c.rules.list[i]; !s.Default && r.spread != nil && r.stake == nil && r.spread.Soft == s.Soft && r.view.domain(n) == noDomain {
+		if r := &c.rules.list[i]; !s.Default && r.spread != nil && r.fragile == nil && r.spread.Soft == s.Soft && r.view.domain(n) == noDomain {
 			return false
 		}
 	}
@@ -408,7 +408,7 @@ func (x *Index) recountRules(c *Class) {
 		u := &r.list[i]
 		u.pods, u.come, u.nodes, u.allow, u.dirty = u.pods[:0], u.come[:0], u.nodes[:0], u.allow[:0], u.dirty[:0]
 		u.comes, u.alone = 0, 0
-		u.seats, u.seated, u.open = u.seats[:0], u.seated[:0], 0
+		u.fitsIn, u.fits, u.open = u.fitsIn[:0], u.fits[:0], 0
 		u.grow()
 	}
 	for _, b := range x.m.Topology.Buckets {
@@ -418,7 +418,7 @@ func (x *Index) recountRules(c *Class) {
 	}
 	for i := range r.list {
 		u := &r.list[i]
-		u.survey()
+		u.findLeast()
 		u.dirty, u.first, u.shut = u.dirty[:0], r.first(), u.alone > 0
 		for d := range u.allow {
 			u.allow[d] = u.admits(r, int32(d))
@@ -437,7 +437,7 @@ func (r *classRules) couple() {
 	for i := range r.list {
 		u := &r.list[i]
 		//mutate: rules-coupled
-		if u.kind.hard() && u.self && u.kind != stakesNear && (u.kind != stakesEven || u.comes > 0) && (u.kind != needsFar || slices.ContainsFunc(u.nodes, func(n int32) bool { return n > 1 })) && !r.couples(u.view, u.kind, i) {
+		if u.kind.hard() && u.self && u.kind != fragileNear && (u.kind != fragileEven || u.comes > 0) && (u.kind != needsFar || slices.ContainsFunc(u.nodes, func(n int32) bool { return n > 1 })) && !r.couples(u.view, u.kind, i) {
 			r.coupled++
 		}
 	}
@@ -477,7 +477,7 @@ func (x *Index) note(c *Class, n *cluster.Node) {
 		}
 		r.moved = true
 		u.grow()
-		r.regrouped = r.regrouped || was.domain != is.domain || was.node != is.node || u.kind == stakesEven && was.come != is.come
+		r.regrouped = r.regrouped || was.domain != is.domain || was.node != is.node || u.kind == fragileEven && was.come != is.come
 		r.enter(u, *was, -1)
 		r.enter(u, is, 1)
 		*was = is
@@ -510,13 +510,13 @@ func (r *classRules) enter(u *rule, at counted, by int32) {
 
 // waitsAlone says whether pods come to the domain that would be the first there of those that they need.
 func (u *rule) waitsAlone(d int32) bool {
-	return u.kind == stakesNear && u.come[d] > 0 && u.pods[d] == 0
+	return u.kind == fragileNear && u.come[d] > 0 && u.pods[d] == 0
 }
 
-// survey finds the domains with the fewest pods, in one pass over the domains.
-func (u *rule) survey() {
-	// Without pods to come nobody's place can be lost, and stakesEven admits all.
-	if u.spread == nil || u.kind == stakesEven && u.comes == 0 {
+// findLeast finds the domains with the fewest pods, in one pass over the domains.
+func (u *rule) findLeast() {
+	// Without pods to come nobody's place can be lost, and fragileEven admits all.
+	if u.spread == nil || u.kind == fragileEven && u.comes == 0 {
 		return
 	}
 	u.least = least{first: unlimited, next: unlimited}
@@ -560,13 +560,13 @@ func (u *rule) admits(r *classRules, d int32) int32 {
 			return 0
 		}
 		return unlimited
-	case stakesNear:
+	case fragileNear:
 		//mutate: rules-first-to-come
 		if u.alone > 0 && u.come[d] == 0 {
 			return 0
 		}
 		return unlimited
-	case stakesEven:
+	case fragileEven:
 		//mutate: rules-even-for-those-to-come
 		if u.come[d] == 0 {
 			return unlimited
@@ -686,11 +686,11 @@ func (x *Index) settle(c *Class, u *rule) {
 	case needsNear:
 		all = u.first != r.first()
 		u.first = r.first()
-	case spreads, stakesEven:
+	case spreads, fragileEven:
 		was := u.least
-		u.survey()
+		u.findLeast()
 		all = was != u.least
-	case stakesNear:
+	case fragileNear:
 		all = u.shut != (u.alone > 0)
 		u.shut = u.alone > 0
 	}

@@ -87,7 +87,7 @@ func (u *rule) clause() why.ClauseKind {
 		return why.ByPodAntiAffinity
 	case keptFar:
 		return why.ByOthersAntiAffinity
-	case stakesNear, stakesEven:
+	case fragileNear, fragileEven:
 		return why.ByPodsToCome
 	}
 	return why.BySpread
@@ -95,12 +95,12 @@ func (u *rule) clause() why.ClauseKind {
 
 // text is the rule in words.
 func (u *rule) text() string {
-	if u.kind == stakesNear {
+	if u.kind == fragileNear {
 		var parts []string
 		for _, t := range u.tally.Terms() {
 			parts = append(parts, selectorText(t.Labels))
 		}
-		return strings.Join(parts, " and ") + " per " + u.stake.Topology
+		return strings.Join(parts, " and ") + " per " + u.fragile.Topology
 	}
 	if u.spread != nil {
 		return fmt.Sprintf("%s per %s, skew %d", selectorText(u.spread.Labels), u.spread.Topology, u.spread.MaxSkew)
@@ -123,7 +123,7 @@ func (x *Index) tell(c *Class, u *rule, d int32) string {
 			low = min(u.lowBeside(d), u.pods[d]+u.come[d])
 		}
 		return fmt.Sprintf("%d in %s, %d in the least", u.pods[d]+u.come[d], name, low)
-	case stakesNear:
+	case fragileNear:
 		return x.awaited(c, u)
 	}
 	return x.blocker(c, u, d) + " in " + name
@@ -155,7 +155,7 @@ func (x *Index) blocker(c *Class, u *rule, d int32) string {
 		if !u.view.holds(d, n) {
 			continue
 		}
-		if u.stake == nil {
+		if u.fragile == nil {
 			for _, p := range n.Pods {
 				look(p)
 			}

@@ -326,17 +326,17 @@ func (r *classRules) wish(n *cluster.Node, w *wish) {
 	}
 }
 
-// seat notes whether the class fits on the node: a constraint that is a wish goes by how many
+// noteFit notes whether the class fits on the node: a constraint that is a wish goes by how many
 // domains there are with such nodes.
-func (r *classRules) seat(n *cluster.Node, fits bool) {
+func (r *classRules) noteFit(n *cluster.Node, fits bool) {
 	for i := range r.list {
 		if u := &r.list[i]; u.kind == wishesSpread {
-			is := int32(noSeat)
+			is := int32(noFit)
 			//mutate: rules-wish-domains
 			if fits && !r.lacksLabel(n) {
 				is = u.view.domain(n)
 			}
-			u.seat(n, is)
+			u.noteFit(n, is)
 		}
 	}
 }
@@ -346,31 +346,31 @@ func (r *classRules) lacksLabel(n *cluster.Node) bool {
 	return slices.ContainsFunc(r.list, func(u rule) bool { return u.kind == wishesSpread && !u.spread.Default && u.view.domain(n) == noDomain })
 }
 
-// noSeat is of a node that the class does not fit on. One that it fits on without the label counts as in a domain of its own,
-// as in Kubernetes: the first of seated.
-const noSeat = noDomain - 1
+// noFit is of a node that the class does not fit on. One that it fits on without the label counts as in a domain of its own,
+// as in Kubernetes: the first of fits.
+const noFit = noDomain - 1
 
-// seat moves the node from the domain that it was noted in to another. seated counts by domain, one
+// noteFit moves the node from the domain that it was noted in to another. fits counts by domain, one
 // place up, and open how many of these are not zero.
-func (u *rule) seat(n *cluster.Node, is int32) {
-	for int(n.Index) >= len(u.seats) {
-		u.seats = append(u.seats, noSeat)
+func (u *rule) noteFit(n *cluster.Node, is int32) {
+	for int(n.Index) >= len(u.fitsIn) {
+		u.fitsIn = append(u.fitsIn, noFit)
 	}
-	was := u.seats[n.Index]
+	was := u.fitsIn[n.Index]
 	if was == is {
 		return
 	}
-	u.seats[n.Index] = is
-	for len(u.seated) <= len(u.view.values) {
-		u.seated = append(u.seated, 0)
+	u.fitsIn[n.Index] = is
+	for len(u.fits) <= len(u.view.values) {
+		u.fits = append(u.fits, 0)
 	}
-	if was != noSeat {
-		if u.seated[was+1]--; u.seated[was+1] == 0 {
+	if was != noFit {
+		if u.fits[was+1]--; u.fits[was+1] == 0 {
 			u.open--
 		}
 	}
-	if is != noSeat {
-		if u.seated[is+1]++; u.seated[is+1] == 1 {
+	if is != noFit {
+		if u.fits[is+1]++; u.fits[is+1] == 1 {
 			u.open++
 		}
 	}

@@ -112,7 +112,7 @@ func (w *world) reclaimed(plan engine.Plan, g, from engine.Gang) error {
 			return fmt.Errorf("queue %s takes from itself", lender.Name)
 		}
 		after := w.with(plan.Starts)
-		used := after.bill(after.charged(lender.Name))
+		used := after.charges(after.charged(lender.Name))
 		payer, _ := w.queue(from.Queue)
 		first := w.decidedBy(plan, firstFor(plan, g.Key)-1)
 		over := func(a engine.Amount) bool {

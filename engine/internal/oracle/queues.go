@@ -21,7 +21,7 @@ func Used(snap engine.Snapshot, cfg engine.Config, gangs []engine.Gang) map[stri
 	}
 	out := map[string]map[string]int64{}
 	for _, q := range w.Queues {
-		used := w.bill(w.charged(q.Name))
+		used := w.charges(w.charged(q.Name))
 		delete(used, engine.Pods)
 		for r, v := range used {
 			if v == 0 {
@@ -66,8 +66,8 @@ func (w *world) charged(queue string) []engine.Pod {
 	return filter(w.up(w.Pods), func(p engine.Pod) bool { return !p.Foreign && w.below(w.gang[p.Gang].Queue, queue) })
 }
 
-// bill is what the pods, each where it is, count in queues.
-func (w *world) bill(pods []engine.Pod) map[string]int64 {
+// charges is what the pods, each where it is, count in queues.
+func (w *world) charges(pods []engine.Pod) map[string]int64 {
 	out := map[string]int64{}
 	for _, p := range pods {
 		model := ""
@@ -350,9 +350,9 @@ func (w *world) overdraft(g engine.Gang) string {
 		return "queue forbidden"
 	}
 	tried := w.fresh(w.members(g, g.Group))
-	takes := w.bill(tried)
+	takes := w.charges(tried)
 	for _, q := range chain {
-		used := w.bill(w.charged(q.Name))
+		used := w.charges(w.charged(q.Name))
 		for _, l := range q.Limits {
 			if takes[l.Resource] > 0 && used[l.Resource]+w.pledged(q.Name, l.Resource, g.Key) > l.Value {
 				return fmt.Sprintf("limit of %s: %d of %s", q.Name, used[l.Resource], l.Resource)
@@ -366,8 +366,8 @@ func (w *world) overdraft(g engine.Gang) string {
 		if q.MaxRunning > 0 && w.begins(g) && w.crowd(q.Name) > q.MaxRunning {
 			return "maximum of running workloads of " + q.Name
 		}
-		stays := w.bill(filter(w.charged(q.Name), w.firm))
-		for r, v := range w.bill(filter(tried, w.firm)) {
+		stays := w.charges(filter(w.charged(q.Name), w.firm))
+		for r, v := range w.charges(filter(tried, w.firm)) {
 			if v > 0 && w.promised(r) && w.covers(own, r) && stays[r] > amount(q.Quota, r) {
 				return fmt.Sprintf("firm work within quota of %s: %d of %s", q.Name, stays[r], r)
 			}
@@ -382,7 +382,7 @@ func (w *world) overdraft(g engine.Gang) string {
 			return broken
 		}
 	}
-	mine := w.bill(filter(w.up(w.Pods), func(p engine.Pod) bool {
+	mine := w.charges(filter(w.up(w.Pods), func(p engine.Pod) bool {
 		x := w.gang[p.Gang]
 		return !p.Foreign && x.Queue == g.Queue && x.User == g.User
 	}))
@@ -419,7 +419,7 @@ func (w *world) decided() *world {
 // committed is what the queue's workloads will hold once what leaves is gone and what is held, but for one, is taken.
 func (w *world) committed(queue, resource, but string) int64 {
 	stay := filter(w.charged(queue), func(p engine.Pod) bool { return !w.leaving(p) })
-	return w.bill(stay)[resource] + w.pledged(queue, resource, but)
+	return w.charges(stay)[resource] + w.pledged(queue, resource, but)
 }
 
 // within says whether all of the queues are within their quota of the resource.
@@ -451,7 +451,7 @@ func (w *world) unused(resource string) (free int64) {
 			}
 		}
 	}
-	return free - w.bill(w.up(w.Pods))[resource]
+	return free - w.charges(w.up(w.Pods))[resource]
 }
 
 // onlyModel is the model of the node's GPUs where they are all of one, "" otherwise.

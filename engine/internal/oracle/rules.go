@@ -23,9 +23,9 @@ func (w *world) broken(p engine.Pod, n engine.Node) (out []why.Clause) {
 			out = append(out, clause)
 		}
 	}
-	guests := w.guests(p)
-	guestsIn := func(key, value string) (out []engine.Pod) {
-		for _, g := range guests {
+	arrivals := w.arrivals(p)
+	arrivalsIn := func(key, value string) (out []engine.Pod) {
+		for _, g := range arrivals {
 			if v, ok := w.node[g.node].Labels[key]; ok && v == value {
 				out = append(out, g.pods...)
 			}
@@ -41,7 +41,7 @@ func (w *world) broken(p engine.Pod, n engine.Node) (out []why.Clause) {
 	}
 	for _, t := range p.Rules().PodAntiAffinity {
 		hostile := func(v string) []engine.Pod {
-			return filter(append(w.in(t.Topology, v), guestsIn(t.Topology, v)...), func(q engine.Pod) bool { return selects(t, q) })
+			return filter(append(w.in(t.Topology, v), arrivalsIn(t.Topology, v)...), func(q engine.Pod) bool { return selects(t, q) })
 		}
 		if v, ok := n.Labels[t.Topology]; ok && len(hostile(v)) > 0 {
 			add(why.ByPodAntiAffinity, "%s%s", rule(t), w.tell(t.Topology, v, func(v string) bool { return len(hostile(v)) > 0 }, least(hostile(v))))
@@ -49,7 +49,7 @@ func (w *world) broken(p engine.Pod, n engine.Node) (out []why.Clause) {
 	}
 	for _, t := range w.hostileTerms(p) {
 		carriers := func(v string) []engine.Pod {
-			return filter(append(w.in(t.Topology, v), guestsIn(t.Topology, v)...), func(q engine.Pod) bool {
+			return filter(append(w.in(t.Topology, v), arrivalsIn(t.Topology, v)...), func(q engine.Pod) bool {
 				return some(q.Rules().PodAntiAffinity, func(o engine.PodTerm) bool { return fmt.Sprintf("%#v", o) == fmt.Sprintf("%#v", t) })
 			})
 		}
@@ -62,13 +62,13 @@ func (w *world) broken(p engine.Pod, n engine.Node) (out []why.Clause) {
 		if v, ok := n.Labels[c.Topology]; c.Soft {
 		} else if !ok {
 			add(why.BySpread, "%s: no such label", text)
-		} else if count, low, skewed := w.skewed(p, c, v, guests); skewed {
-			add(why.BySpread, "%s%s", text, w.tell(c.Topology, v, func(v string) bool { _, _, s := w.skewed(p, c, v, guests); return s }, fmt.Sprint(count))+tail(w.tells(c.Topology, v, func(v string) bool { _, _, s := w.skewed(p, c, v, guests); return s }), low))
+		} else if count, low, skewed := w.skewed(p, c, v, arrivals); skewed {
+			add(why.BySpread, "%s%s", text, w.tell(c.Topology, v, func(v string) bool { _, _, s := w.skewed(p, c, v, arrivals); return s }, fmt.Sprint(count))+tail(w.tells(c.Topology, v, func(v string) bool { _, _, s := w.skewed(p, c, v, arrivals); return s }), low))
 		}
 	}
-	for _, k := range w.stakes(p) {
+	for _, k := range w.fragileFor(p) {
 		v, ok := n.Labels[k.topology]
-		what := func(v string) string { return w.lost(k, v, guests) }
+		what := func(v string) string { return w.lost(k, v, arrivals) }
 		if ok && what(v) != "" {
 			closed := func(v string) bool { return what(v) != "" }
 			if w.tells(k.topology, v, closed) {
@@ -81,24 +81,24 @@ func (w *world) broken(p engine.Pod, n engine.Node) (out []why.Clause) {
 	return out
 }
 
-// guest is who comes to a node, one or more of the pods.
-type guest struct {
+// arrival is one or more of the pods that come to a node.
+type arrival struct {
 	node string
 	pods []engine.Pod
 	most int
 }
 
 // count is how many of those that come may be such pods.
-func (g guest) count(is func(engine.Pod) bool) int { return min(g.most, len(filter(g.pods, is))) }
+func (g arrival) count(is func(engine.Pod) bool) int { return min(g.most, len(filter(g.pods, is))) }
 
-// guests are the pods that are to come and that the pod has to mind: nominated ones of its priority or a higher one, and those that a
+// arrivals are the pods that are to come and that the pod has to mind: nominated ones of its priority or a higher one, and those that a
 // place is held for, none of them of its own workload. To a place that is held any waiting member comes, or one that is moved there, that
 // asks for no more than is held.
-func (w *world) guests(p engine.Pod) (out []guest) {
+func (w *world) arrivals(p engine.Pod) (out []arrival) {
 	for _, q := range w.Pods {
 		_, placed := w.at[q.Key]
 		if !placed && !q.Terminating && q.Nominated != "" && q.Gang != p.Gang && q.Priority >= w.gang[p.Gang].Priority {
-			out = append(out, guest{q.Nominated, []engine.Pod{q}, 1})
+			out = append(out, arrival{q.Nominated, []engine.Pod{q}, 1})
 		}
 	}
 	mine := w.claimed(w.Holds, p.Gang)
@@ -117,13 +117,13 @@ func (w *world) guests(p engine.Pod) (out []guest) {
 				return a.Resource != engine.Pods && amount(q.Requests, a.Resource) > a.Value
 			})
 		})
-		out = append(out, guest{h.Node, pods, max(1, int(amount(h.Requests, engine.Pods)))})
+		out = append(out, arrival{h.Node, pods, max(1, int(amount(h.Requests, engine.Pods)))})
 	}
 	return out
 }
 
-// stake is a rule of pods that may come, which a pod that the terms select can break for them.
-type stake struct {
+// fragile is a rule of pods that may come, which a pod that the terms select can break for them.
+type fragile struct {
 	terms    []engine.PodTerm
 	topology string
 	spread   *engine.Spread // nil: affinity
@@ -131,25 +131,25 @@ type stake struct {
 	key      string
 }
 
-// stakes are those of all pods that the pod could break, each once.
-func (w *world) stakes(p engine.Pod) (out []stake) {
-	add := func(k stake) {
-		if !some(k.terms, func(t engine.PodTerm) bool { return !selects(t, p) }) && !some(out, func(o stake) bool { return o.key == k.key }) {
+// fragileFor are those of all pods that the pod could break, each once.
+func (w *world) fragileFor(p engine.Pod) (out []fragile) {
+	add := func(k fragile) {
+		if !some(k.terms, func(t engine.PodTerm) bool { return !selects(t, p) }) && !some(out, func(o fragile) bool { return o.key == k.key }) {
 			out = append(out, k)
 		}
 	}
 	for _, q := range w.Pods {
-		for _, k := range stakesOf(q) {
+		for _, k := range fragileOf(q) {
 			add(k)
 		}
 	}
 	return out
 }
 
-func stakesOf(q engine.Pod) (out []stake) {
+func fragileOf(q engine.Pod) (out []fragile) {
 	for _, c := range q.Rules().Spread {
 		if !c.Soft {
-			k := stake{terms: []engine.PodTerm{{Namespaces: []string{c.Namespace}, Labels: c.Labels}}, topology: c.Topology, spread: &c}
+			k := fragile{terms: []engine.PodTerm{{Namespaces: []string{c.Namespace}, Labels: c.Labels}}, topology: c.Topology, spread: &c}
 			k.text = fmt.Sprintf("%s per %s, skew %d", selector(c.Labels), c.Topology, c.MaxSkew)
 			k.key = fmt.Sprintf("%#v %s %d %d", k.terms, c.Topology, c.MaxSkew, c.MinDomains)
 			out = append(out, k)
@@ -161,19 +161,19 @@ func stakesOf(q engine.Pod) (out []stake) {
 		terms, texts = append(terms, engine.PodTerm{Namespaces: t.Namespaces, Labels: t.Labels}), append(texts, selector(t.Labels))
 	}
 	for _, t := range q.Rules().PodAffinity {
-		out = append(out, stake{terms: terms, topology: t.Topology, text: strings.Join(texts, " and ") + " per " + t.Topology, key: fmt.Sprintf("%#v %s", terms, t.Topology)})
+		out = append(out, fragile{terms: terms, topology: t.Topology, text: strings.Join(texts, " and ") + " per " + t.Topology, key: fmt.Sprintf("%#v %s", terms, t.Topology)})
 	}
 	return out
 }
 
-// lost is the guest that would lose its place if one more pod of the stake were in the domain, with the domain that it comes to; "":
+// lost is the arrival that would lose its place if one more pod that can break the rule were in the domain, with the domain that it comes to; "":
 // none.
-func (w *world) lost(k stake, value string, guests []guest) string {
+func (w *world) lost(k fragile, value string, arrivals []arrival) string {
 	matches := func(q engine.Pod) bool {
 		return !some(k.terms, func(t engine.PodTerm) bool { return !selects(t, q) })
 	}
 	has := func(q engine.Pod) bool {
-		return (k.spread != nil || matches(q)) && some(stakesOf(q), func(o stake) bool { return o.key == k.key })
+		return (k.spread != nil || matches(q)) && some(fragileOf(q), func(o fragile) bool { return o.key == k.key })
 	}
 	counts, come, first := map[string]int{}, map[string]int{}, map[string]string{}
 	for _, n := range w.Nodes {
@@ -187,7 +187,7 @@ func (w *world) lost(k stake, value string, guests []guest) string {
 			}
 			return k.spread != nil && !q.Terminating || k.spread == nil && q.Node != "" && !w.leaving(q)
 		}))
-		for _, g := range guests {
+		for _, g := range arrivals {
 			if g.node == n.Name {
 				come[v] += g.count(has)
 				for _, q := range filter(g.pods, has) {
@@ -271,7 +271,7 @@ func (w *world) hostileTerms(p engine.Pod) (out []engine.PodTerm) {
 }
 
 // skewed says whether one more pod would make the domain too full beside the one with the fewest, with what each counts.
-func (w *world) skewed(p engine.Pod, c engine.Spread, value string, guests []guest) (count, low int, skewed bool) {
+func (w *world) skewed(p engine.Pod, c engine.Spread, value string, arrivals []arrival) (count, low int, skewed bool) {
 	counts, come := map[string]int{}, 0
 	for _, n := range w.Nodes {
 		if some(p.Rules().Spread, func(o engine.Spread) bool { _, ok := n.Labels[o.Topology]; return !o.Soft && !ok }) {
@@ -287,7 +287,7 @@ func (w *world) skewed(p engine.Pod, c engine.Spread, value string, guests []gue
 		counts[n.Labels[c.Topology]] += len(filter(w.Pods, func(q engine.Pod) bool {
 			return w.at[q.Key].node == n.Name && !q.Terminating && namespace(q) == c.Namespace && selectsLabels(c.Labels, q)
 		}))
-		for _, g := range guests {
+		for _, g := range arrivals {
 			if g.node == n.Name && n.Labels[c.Topology] == value {
 				come += g.count(func(q engine.Pod) bool { return namespace(q) == c.Namespace && selectsLabels(c.Labels, q) })
 			}
@@ -437,7 +437,7 @@ func (w *world) seenAlike(a, b engine.Pod) bool {
 		terms = append(terms, engine.PodTerm{Namespaces: []string{c.Namespace}, Labels: c.Labels})
 	}
 	for _, q := range w.Pods {
-		for _, k := range stakesOf(q) {
+		for _, k := range fragileOf(q) {
 			if some(k.terms, func(t engine.PodTerm) bool { return !selects(t, a) }) != some(k.terms, func(t engine.PodTerm) bool { return !selects(t, b) }) {
 				return false
 			}

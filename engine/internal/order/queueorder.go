@@ -109,7 +109,7 @@ func (l *Line) edited() bool {
 // that is still in an order is there at this turn.
 func (l *Line) enterOrder(g *cluster.Gang) {
 	key, e := orderKeyOf(g), l.Entry(g)
-	//mutate: index-lane-of-another-queue
+	//mutate: index-order-of-another-queue
 	if e.order != nil && e.order.orderKey != key {
 		l.leaveOrder(g) // which may have been the change too many, and the end of the orders
 	}
@@ -118,7 +118,7 @@ func (l *Line) enterOrder(g *cluster.Gang) {
 	}
 	if e.order != nil {
 		i, _ := e.order.find(e.Turn)
-		//mutate: index-lane-of-changed
+		//mutate: index-order-of-changed
 		e.order.line[i] = e.queuedAs(g, e.Turn)
 		return
 	}

@@ -74,7 +74,7 @@ func (x *Search) growLeaf(b *cluster.Branch, sc index.Scope) {
 		if full[c] {
 			continue
 		}
-		if seated, room := x.placeOne(b, i, c, sc); !seated {
+		if placed, room := x.placeOne(b, i, c, sc); !placed {
 			full[c] = b.Group.Layout.Segment == 0
 			if x.Blocked.Pod == nil && !room {
 				x.Blocked.Pod, x.Blocked.Leaf, x.Blocked.Place = p, b, i
@@ -83,10 +83,10 @@ func (x *Search) growLeaf(b *cluster.Branch, sc index.Scope) {
 	}
 }
 
-// placeOne places the leaf's i-th pod where it may be and the queue can afford it. seated says that
-// it did. room says whether there was a node for it: if so, and it was not seated, then it is a
+// placeOne places the leaf's i-th pod where it may be and the queue can afford it. placed says that
+// it did. room says whether there was a node for it: if so, and it was not placed, then it is a
 // limit that the gang waits for and not a node.
-func (x *Search) placeOne(b *cluster.Branch, i int, c *index.Class, sc index.Scope) (seated, room bool) {
+func (x *Search) placeOne(b *cluster.Branch, i int, c *index.Class, sc index.Scope) (placed, room bool) {
 	for _, sub := range x.segment(b, i, c, sc) {
 		for _, n := range x.nodes(b, i, c, sub) {
 			if x.on(b.Pods[i], n, c, func() bool { return x.affords(b.Pods[i:i+1]) && x.spares(b.Pods[i:i+1]) }) {

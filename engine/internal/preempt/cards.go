@@ -75,7 +75,7 @@ func (c *cards) free(p *cluster.Pod, by int32) {
 			//mutate: move-offers
 			c.offers.Hold(id, -by)
 		case c.of == nil:
-		case p.Part != nil && c.of[i].Seats > 0:
+		case p.Part != nil && c.of[i].MaxSharers > 0:
 			c.of[i].Give(p.Part, -by)
 		default:
 			c.whole[i] -= by
@@ -117,7 +117,7 @@ func (c *cards) spare(class *index.Class) (sum int64) {
 		switch {
 		case card.Closed || class.Wants.Model != "" && card.Model != class.Wants.Model:
 		case class.Shape.Spec.Part != nil:
-			if card.Seats > 0 {
+			if card.MaxSharers > 0 {
 				sum += max(0, card.Memory-card.UsedMemory)
 			}
 		case card.Idle():
@@ -148,7 +148,7 @@ func (c *cards) pieces(class *index.Class) (sum int64) {
 		left := card.Memory - card.UsedMemory
 		switch {
 		case left <= 0 || card.Closed || class.Wants.Model != "" && card.Model != class.Wants.Model:
-		case card.Seats > 0:
+		case card.MaxSharers > 0:
 			sum += (left*api.Whole + of*each - 1) / max(1, of*each)
 		case part == nil:
 			sum += api.Whole
@@ -169,7 +169,7 @@ func (c *cards) freed(u *unit, class *index.Class) (sum int64) {
 			case i < 0:
 			case class.Shape.Spec.Part == nil:
 				sum++
-			case p.Part != nil && c.of[i].Seats > 0:
+			case p.Part != nil && c.of[i].MaxSharers > 0:
 				sum += p.Part.Of(c.of[i].Memory)
 			default:
 				sum += c.of[i].Memory
@@ -192,7 +192,7 @@ func (c *cards) each(class, lead *index.Class) int64 {
 	}
 	least := int64(math.MaxInt64)
 	for i := range c.of {
-		if c.of[i].Seats > 0 {
+		if c.of[i].MaxSharers > 0 {
 			least = min(least, part.Of(c.of[i].Memory))
 		}
 	}

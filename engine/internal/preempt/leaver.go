@@ -45,13 +45,13 @@ func (y *Cycle) takeOffLeavers(gpus bool) {
 // leave takes the pod off its node. A pod with an owner is made again, and unless it ends for somebody, for whom its
 // place is held, it may be back before what it left is used: so it is counted as returning.
 func (y *Cycle) leave(p *cluster.Pod) {
-	bill := p.Charge
+	charge := p.Charge
 	y.takenOff = append(y.takenOff, takenOff{p, p.Host})
 	y.m.Remove(p)
 	e := y.m.Evictions[p.Key]
 	//mutate: evict-leaver-returns
 	if p.Owner != "" && (e == nil || e.UID != p.UID || e.For == "") {
-		for _, d := range bill {
+		for _, d := range charge {
 			y.returning.Add(d.Dim, d.Amount)
 		}
 	}

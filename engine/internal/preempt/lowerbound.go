@@ -243,7 +243,7 @@ func (w *search) prepare(v *scan, r *region, wants []place.Order) *regionSearch 
 	}
 	// A node matters if units of the pool change its room, or if both classes want the room that it has already.
 	for _, t := range r.nodes {
-		if l := x.node(t); x.roomBeside(l) != l.now || l.contested() {
+		if l := x.node(t); x.roomBeside(l) != l.now || l.roomForBoth() {
 			x.nodes = append(x.nodes, l)
 			for _, u := range t.units {
 				x.parts[u] += x.gives(u, l)
@@ -314,10 +314,10 @@ func (x *regionSearch) has(n *cluster.Node) (r room) {
 	return r
 }
 
-// contested says whether the node has room already for both classes. It may not have room for both at once, so that
+// roomForBoth says whether the node has room already for both classes. It may not have room for both at once, so that
 // even a node without units decides which of the two must get room elsewhere. For example, 4 free GPUs hold one pod
 // of 4 GPUs or two of 2.
-func (l *searchNode) contested() bool { return l.has[0] > 0 && l.has[1] > 0 }
+func (l *searchNode) roomForBoth() bool { return l.has[0] > 0 && l.has[1] > 0 }
 
 // addContested adds to the region the nodes without units that have room for either class. A copy of the list is
 // extended, because the scan and other regions share the original.
