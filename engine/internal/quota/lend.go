@@ -7,9 +7,21 @@ import (
 	"github.com/berth-dev/berth/engine/internal/cluster"
 )
 
+// What queues do not lend. Idle quota is lent to others by default. A queue that says how much it lends keeps the rest of its idle
+// quota (kept), so that work of its own can start at once, without a reclaim. Borrowers may then take what is free of the whole cluster
+// less what is kept from them (keptFrom); which nodes that is on does not matter, as quota is not of nodes.
+//
+// All of it is asked of the accounts as they are at that moment, also in a trial, and in amounts as queues count them: GPUs in
+// thousandths, times the rate of their model. Nothing is kept of the answers. One costs a look at
+// every queue of the tree that is not above the asking one.
+
 // inUse is what there is in all, as queues count it, and what of it is taken: now or, where that is more, once those
 // on their way out are gone and everything that is held is taken. In a trial those that were taken off their node,
 // and will be made again, count as there (Returning).
+//
+// Holds are mostly made on room that others are leaving, and then one takes the place of the other: 8 GPUs that leave and 8 that are
+// held for the claimant are 8 taken GPUs and not 16. More leaves than is held where work ends by itself. That is not free before it
+// is gone, and so does not count as free here.
 func (l *Limits) inUse(dim int) (capacity, taken int64) {
 	more := l.m.Unqueued.Pledged.At(dim)
 	for _, q := range l.m.Tree.Top {
@@ -38,6 +50,9 @@ func (l *Limits) count(q *cluster.Queue, dim int, n int64) {
 // needs. Others ended for that place, and they would be back before it is used: somebody would be evicted for it
 // again and again. It tries the sum out on the accounts and costs, for each workload that something is held for, a
 // look at the queues beside it.
+//
+// For example, 10 GPUs may be borrowed. 8 of them are held for workload w, whose victims are leaving. 4 more for another borrower
+// would leave it 6. w could not start once its victims are gone, because its own gate would be shut.
 func (l *Limits) crowdsOut(g *cluster.Gang, q *cluster.Queue, dim int, need int64) (crowds bool) {
 	l.EachAwaited(func(_ string, w *cluster.Gang, holds []*cluster.Hold) {
 		if crowds || w == g || w.Payer == nil || l.m.PledgedBy(holds, w.Payer).At(dim) == 0 || !l.mayBorrow(w.Payer, dim) {
@@ -88,6 +103,9 @@ func (l *Limits) keptFrom(q *cluster.Queue, dim int) int64 {
 // kept is the unused quota of the queue, or of those below it, that nobody else may have. A queue keeps at least as
 // much as those below it keep: its quota is theirs. With a quota of 10, 3 in use and 2 to lend it keeps 10 - 3 - 2 =
 // 5; where that is below 0 the queue itself keeps nothing.
+//
+// For example, a department has a quota of 20, of which 8 are used, and lends 10: it keeps 2. Its teams keep 3 and 4 of their own
+// quotas. 7 are kept, for the department cannot lend what its teams do not; if the department lent 0, it would be its own 12.
 func (l *Limits) kept(q *cluster.Queue, dim int) int64 {
 	var below int64
 	for _, c := range q.Children {

@@ -13,6 +13,13 @@ import (
 // second of the two questions: Gates asks with the least, before any place is known, Overdrawn with what the pods are
 // charged where they are. The accounts have the charges already, so it compares what is used with the limit and adds
 // nothing.
+//
+// The two differ where the place decides what is charged. For example, two of three members must start, which ask for 8, 1 and 1 GPUs.
+// Gates asks with 2. A place for the first two of them is charged 9, and with a limit of 8 Overdrawn refuses it. What a GPU counts may
+// depend on its model too.
+//
+// Gates come in the order of the calls below, which is that of Gates, so that the first cause that a workload is told does not depend
+// on which of the two found it.
 func (l *Limits) Overdrawn(g *cluster.Gang, pods []*cluster.Pod) []why.Gate {
 	if g.Queue() == "" {
 		d := &drawing{Limits: l, g: g, takes: l.m.ChargesAt(pods)}
@@ -37,7 +44,7 @@ type drawing struct {
 	*Limits
 	g           *cluster.Gang
 	q           *cluster.Queue  // nil: none
-	takes, firm quantity.Vector // what those members are booked with, and what of it cannot be asked back
+	takes, firm quantity.Vector // what those members are charged, and what of it cannot be asked back
 	gates       []why.Gate
 }
 
@@ -47,7 +54,8 @@ func (d *drawing) shut(g why.Gate) {
 }
 
 // limits are those of the queue and of all above it. Have is told without the pods, as it was before they were
-// placed. Only limits of what the pods take are told: one that others exceed is not of their making.
+// placed. Only limits of what the pods take are told: one that others exceed is not of their making. That happens, since a limit can
+// be lowered under what runs, and pods that others bound are charged without a question.
 func (d *drawing) limits() {
 	for up := d.q; up != nil; up = up.Parent {
 		for _, limit := range up.Spec.Limits.Sorted() {
@@ -78,7 +86,9 @@ func (d *drawing) userLimits() {
 	}
 }
 
-// budgets are what the queue and those above it may use in a period.
+// budgets are what the queue and those above it may use in a period. A budget is in seconds of use and so says nothing about how much
+// may run at a time: as long as some of it is left work starts, and what runs when it is used up is not ended. Only the end of the
+// period gives it back, so the plan is made again then.
 func (d *drawing) budgets() {
 	for up := d.q; up != nil; up = up.Parent {
 		for i, b := range up.Spec.Budgets {
@@ -93,8 +103,10 @@ func (d *drawing) budgets() {
 	}
 }
 
-// quota keeps what cannot be asked back within quota, at all levels. For each dimension the first queue that is too
-// small is told.
+// quota keeps what cannot be asked back within quota, at all levels: what may be evicted can borrow, because its lender can reclaim
+// it, and what may not be evicted would never be given back. Only the firm part of what runs is compared. For example, a queue with a
+// quota of 8 GPUs holds 6 firm ones and has borrowed 10: 2 more firm GPUs start, for the 8 are within quota, and 3 do not. For each
+// dimension the first queue that is too small is told, from the queue up.
 func (d *drawing) quota() {
 	for _, dim := range d.m.Tree.PromisedDims {
 		need := d.firm.At(dim)
@@ -114,6 +126,11 @@ func (d *drawing) quota() {
 
 // lent keeps what is borrowed out of what others do not lend. The pods are in the accounts already, so what is left
 // may be negative; for crowdsOut, which adds them, they are taken out for the moment of the question.
+//
+// For example, of 32 GPUs 20 are taken, with the 6 of the pods, and other queues keep 14 that they do not lend. 32 - 20 - 14 = -2: the
+// pods take 2 that are kept, and the gate says that they need 6 and have 4. Work within the quotas of its queue and of those above
+// borrows nothing and is not asked (within). Parts of a resource by model or flavor are not lent by themselves, so that only the
+// resource as a whole counts.
 func (d *drawing) lent() {
 	if !d.m.Tree.Lends {
 		return
