@@ -52,7 +52,7 @@ func (h *hung) begin(namespace string) bool {
 	if h.open >= mostProbes || last != nil && now.Before(last.at.Add(probeEvery)) {
 		return false
 	}
-	if h.asked == nil || len(h.asked) > mostLanes {
+	if h.asked == nil || len(h.asked) > mostFlows {
 		h.asked = make(map[string]*question)
 	}
 	if last == nil {

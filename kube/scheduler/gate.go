@@ -24,8 +24,8 @@ type gate struct {
 	limit int // requests in flight that are not slow
 
 	mu    sync.Mutex
-	lanes map[string]*lane
-	ring  []*lane // those where somebody waits; the first has the next turn
+	flows map[string]*flow
+	ring  []*flow // those where somebody waits; the first has the next turn
 
 	fast, slow      int // passes in flight, without and with those that slowAfter was too short for
 	fresh, troubled int // passes in flight of namespaces without a history, and of those where the last request failed
@@ -34,8 +34,8 @@ type gate struct {
 	pressedAt time.Time
 }
 
-// lane is one namespace.
-type lane struct {
+// flow is the requests about one namespace, as a flow of API Priority and Fairness is those of one user.
+type flow struct {
 	waiting      []*ticket
 	open, window int
 	known        bool      // a request succeeded
@@ -53,7 +53,7 @@ type ticket struct {
 // pass is a request in flight.
 type pass struct {
 	g     *gate
-	lane  *lane
+	flow  *flow
 	class *int // of fresh and troubled the one that counts it, nil for neither
 	timer *time.Timer
 	slow  bool // it has left its place
@@ -67,16 +67,16 @@ const (
 	mostTroubles = 6
 	// lostWait bounds it where nothing came back from the server.
 	lostWait = 400 * time.Millisecond
-	// mostLanes is how many namespaces are remembered.
-	mostLanes = 4096
+	// mostFlows is how many namespaces are remembered.
+	mostFlows = 4096
 )
 
-func newGate(limit int) *gate { return &gate{limit: limit, lanes: make(map[string]*lane)} }
+func newGate(limit int) *gate { return &gate{limit: limit, flows: make(map[string]*flow)} }
 
 // enter waits for the namespace's turn. Who gets a pass ends it with done.
 func (g *gate) enter(ctx context.Context, namespace string) (*pass, error) {
 	g.mu.Lock()
-	l := g.lane(namespace)
+	l := g.flow(namespace)
 	t := &ticket{turn: make(chan struct{})}
 	if l.waiting = append(l.waiting, t); len(l.waiting) == 1 {
 		g.ring = append(g.ring, l)
@@ -95,7 +95,7 @@ func (g *gate) enter(ctx context.Context, namespace string) (*pass, error) {
 func (g *gate) trouble(namespace string) (wait time.Duration, last error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if l := g.lanes[namespace]; l != nil && l.troubles > 0 {
+	if l := g.flows[namespace]; l != nil && l.troubles > 0 {
 		return time.Until(l.pause), l.last
 	}
 	return 0, nil
@@ -110,7 +110,7 @@ func (g *gate) pressing() int {
 		return g.pressed
 	}
 	g.pressedAt, g.pressed = now, 0
-	for _, l := range g.lanes {
+	for _, l := range g.flows {
 		if l.known && l.troubles == 0 && l.window > 1 {
 			g.pressed += l.open + len(l.waiting)
 		}
@@ -119,7 +119,7 @@ func (g *gate) pressing() int {
 }
 
 // leave ends waiting; a pass that was given in the same moment is given back.
-func (g *gate) leave(l *lane, t *ticket) *pass {
+func (g *gate) leave(l *flow, t *ticket) *pass {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if t.pass != nil {
@@ -129,24 +129,24 @@ func (g *gate) leave(l *lane, t *ticket) *pass {
 	}
 	l.waiting = slices.DeleteFunc(l.waiting, func(o *ticket) bool { return o == t })
 	if len(l.waiting) == 0 {
-		g.ring = slices.DeleteFunc(g.ring, func(o *lane) bool { return o == l })
+		g.ring = slices.DeleteFunc(g.ring, func(o *flow) bool { return o == l })
 	}
 	return nil
 }
 
-func (g *gate) lane(namespace string) *lane {
-	if l := g.lanes[namespace]; l != nil {
+func (g *gate) flow(namespace string) *flow {
+	if l := g.flows[namespace]; l != nil {
 		return l
 	}
-	if len(g.lanes) >= mostLanes {
-		for name, l := range g.lanes {
+	if len(g.flows) >= mostFlows {
+		for name, l := range g.flows {
 			if l.open == 0 && len(l.waiting) == 0 {
-				delete(g.lanes, name)
+				delete(g.flows, name)
 			}
 		}
 	}
-	l := &lane{window: 2}
-	g.lanes[namespace] = l
+	l := &flow{window: 2}
+	g.flows[namespace] = l
 	return l
 }
 
@@ -167,8 +167,8 @@ func (g *gate) admit() {
 	}
 }
 
-// start lets the first of the lane in, if it may have another request in flight.
-func (g *gate) start(l *lane) bool {
+// start lets the first of the flow in, if it may have another request in flight.
+func (g *gate) start(l *flow) bool {
 	var class *int
 	most := g.limit
 	switch {
@@ -182,7 +182,7 @@ func (g *gate) start(l *lane) bool {
 	}
 	t := l.waiting[0]
 	l.waiting = l.waiting[1:]
-	p := &pass{g: g, lane: l, class: class}
+	p := &pass{g: g, flow: l, class: class}
 	p.timer = time.AfterFunc(slowAfter, p.late)
 	if l.open++; class != nil {
 		*class++
@@ -201,7 +201,7 @@ func (p *pass) late() {
 	if p.over {
 		return
 	}
-	p.lane.window = max(1, p.lane.window/2)
+	p.flow.window = max(1, p.flow.window/2)
 	if g.slow < max(1, g.limit/2) {
 		p.slow = true
 		g.slow++
@@ -216,7 +216,7 @@ func (p *pass) late() {
 
 // done ends the pass with the server's answer.
 func (p *pass) done(err error) {
-	g, l := p.g, p.lane
+	g, l := p.g, p.flow
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	quick := p.timer.Stop()
@@ -246,7 +246,7 @@ func (g *gate) resume() {
 func (p *pass) end() {
 	p.timer.Stop()
 	p.over = true
-	p.lane.open--
+	p.flow.open--
 	if p.class != nil {
 		*p.class--
 	}

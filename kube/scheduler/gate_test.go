@@ -142,7 +142,7 @@ func TestGateCounts(t *testing.T) {
 			if g.fast != 0 || g.slow != 0 || g.fresh != 0 || g.troubled != 0 || len(g.ring) != 0 {
 				r.Errorf("left over: %d fast, %d slow, %d fresh, %d troubled, %d waiting", g.fast, g.slow, g.fresh, g.troubled, len(g.ring))
 			}
-			for name, l := range g.lanes {
+			for name, l := range g.flows {
 				if l.open != 0 || len(l.waiting) != 0 || l.window < 1 {
 					r.Errorf("namespace %s is left with %d open, window %d", name, l.open, l.window)
 				}
