@@ -39,9 +39,9 @@ const (
 var Rules = map[string]Rule{
 	"engine": {
 		Ring: Pure, Imports: []string{
-			"engine/why", "engine/internal/api", "engine/internal/attempt", "engine/internal/audit", "engine/internal/calendar", "engine/internal/census", "engine/internal/cluster", "engine/internal/describe", "engine/internal/device", "engine/internal/dismiss", "engine/internal/draft", "engine/internal/emptied", "engine/internal/fit", "engine/internal/index", "engine/internal/memory", "engine/internal/mix", "engine/internal/order", "engine/internal/place", "engine/internal/preempt", "engine/internal/quantity", "engine/internal/queue", "engine/internal/quota",
+			"engine/why", "engine/internal/api", "engine/internal/attempt", "engine/internal/audit", "engine/internal/calendar", "engine/internal/census", "engine/internal/cluster", "engine/internal/describe", "engine/internal/dismiss", "engine/internal/draft", "engine/internal/emptied", "engine/internal/index", "engine/internal/memory", "engine/internal/mix", "engine/internal/order", "engine/internal/place", "engine/internal/preempt", "engine/internal/queue", "engine/internal/quota",
 		},
-		Tests: []string{"engine/internal/fragment", "engine/internal/oracle", "engine/internal/packing/openb", "internal/scenario"},
+		Tests: []string{"engine/internal/fragment", "engine/internal/oracle", "engine/internal/packing/openb", "engine/internal/quantity", "internal/scenario"},
 	},
 	"engine/why":          {Ring: Pure},
 	"engine/internal/api": {Ring: Pure, Imports: []string{"engine/why", "engine/internal/fit"}},
