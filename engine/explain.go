@@ -145,7 +145,7 @@ func (s *State) forecast(now time.Time, cut func([]calendar.Entry) []calendar.En
 	})
 }
 
-// hopeful lists the gangs that wait for their minimum, in the order of the line as it stands.
+// hopeful lists the gangs that wait for more than room to grow, in the order of the line as it stands.
 func (y *cycle) hopeful() []calendar.Entry {
 	var out []calendar.Entry
 	for {
@@ -153,7 +153,7 @@ func (y *cycle) hopeful() []calendar.Entry {
 		if !ok {
 			return out
 		}
-		if !q.Gang.Tree.Satisfied() || !q.Gang.Known() {
+		if !q.Gang.Done || !q.Gang.Known() {
 			out = append(out, calendar.Entry{Gang: q.Gang, Turn: q.Turn, Rank: q.Rank})
 		}
 		y.turns.Done(false)

@@ -290,6 +290,7 @@ func anyGang(t *rapid.T, key string, most int) (engine.Gang, []engine.Pod) {
 	g.Layout.WholeNodes = seldom(t, 3)
 	g.Min = min(upTo(t, len(members)), pick(t, len(members), 1))
 	g.Size = pick(t, 0, len(members))
+	g.Each = g.Layout.Segment == 0 && seldom(t, 3)
 	return g, members
 }
 

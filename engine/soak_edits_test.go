@@ -105,9 +105,9 @@ func (w *soakWorld) editJob(job *soakJob) {
 		what = fmt.Sprintf("%+v %+v", g.Group, g.Groups)
 	case n == 6:
 		g := *job.gang
-		g.Core, g.Whole = w.odds(3), w.odds(3)
+		g.Core, g.Whole, g.Each = w.odds(3), w.odds(3), len(g.Groups) == 0 && g.Layout.Segment == 0 && w.odds(3)
 		w.tellGang(job, &g)
-		what = fmt.Sprintf("core %v whole %v", g.Core, g.Whole)
+		what = fmt.Sprintf("core %v whole %v each %v", g.Core, g.Whole, g.Each)
 	default:
 		g := *job.gang
 		g.Layout.Required, g.Layout.WholeNodes = soakPick(w, "", "", "rack", "block"), w.odds(8)

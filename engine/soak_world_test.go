@@ -310,6 +310,7 @@ func (w *soakWorld) arrive() {
 		g.Layout.Required = soakPick(w, "", "", "", "rack", "block")
 		g.Layout.WholeNodes = w.odds(12)
 		in = w.grow(g, size)
+		g.Each = len(g.Groups) == 0 && g.Layout.Segment == 0 && w.odds(5)
 		job.gang = g
 		w.tell(engine.Change{Gang: g})
 	}

@@ -94,6 +94,7 @@ func groupValues[T any](of func(*T) *engine.Group) map[string]reader[T] {
 		"size":       number(func(t *T, n int) { of(t).Size = n }),
 		"min-groups": number(func(t *T, n int) { of(t).MinGroups = n }),
 		"whole":      no(func(t *T) *bool { return &of(t).Whole }),
+		"each":       no(func(t *T) *bool { return &of(t).Each }),
 		"required":   word(func(t *T, v string) { layout(t).Required = v }),
 		"preferred":  word(func(t *T, v string) { layout(t).Preferred = v }),
 		"spread":     word(func(t *T, v string) { layout(t).Spread = v }),
@@ -105,6 +106,7 @@ func groupFlags[T any](of func(*T) *engine.Group) map[string]func(*T, moment) {
 	return map[string]func(*T, moment){
 		"balanced":    func(t *T, _ moment) { of(t).Layout.Balanced = true },
 		"whole":       yes(func(t *T) *bool { return &of(t).Whole }),
+		"each":        yes(func(t *T) *bool { return &of(t).Each }),
 		"whole-nodes": func(t *T, _ moment) { of(t).Layout.WholeNodes = true },
 	}
 }

@@ -140,7 +140,7 @@ func (t *Tree) Gang() engine.Gang {
 	}
 	for _, g := range t.Groups {
 		leaf := PodGroup(g).Group
-		leaf.Name, leaf.Parent = g.Name, parent(ParentOf(g))
+		leaf.Name, leaf.Parent, leaf.Each = g.Name, parent(ParentOf(g)), false
 		out.Groups = append(out.Groups, leaf)
 	}
 	for i, c := range t.Composites {

@@ -33,7 +33,7 @@ func inPodGroup(p *corev1.Pod) bool {
 func podGroupKey(namespace, name string) string { return namespace + "/podgroup/" + name }
 
 // PodGroup is upstream's group as the engine sees it. One with the basic policy whose pods are not Independent starts from its first pod,
-// and the others follow one by one.
+// and the others follow one by one, each as wanted as the first (ADR 244).
 func PodGroup(g *schedulingv1beta1.PodGroup) engine.Gang {
 	out := engine.Gang{
 		Key:     podGroupKey(g.Namespace, g.Name),
@@ -44,9 +44,9 @@ func PodGroup(g *schedulingv1beta1.PodGroup) engine.Gang {
 	if g.Spec.Priority != nil {
 		out.Priority = *g.Spec.Priority
 	}
-	out.Min = 1
+	out.Min, out.Each = 1, true
 	if gang := g.Spec.SchedulingPolicy.Gang; gang != nil {
-		out.Min = int(gang.MinCount)
+		out.Min, out.Each = int(gang.MinCount), false
 	}
 	if m := g.Spec.DisruptionMode; m != nil {
 		out.Whole = m.All != nil

@@ -63,7 +63,7 @@ func TestPodGroup(t *testing.T) {
 				SchedulingPolicy:      schedulingv1beta1.PodGroupSchedulingPolicy{Basic: &schedulingv1beta1.BasicSchedulingPolicy{}},
 				SchedulingConstraints: &schedulingv1beta1.PodGroupSchedulingConstraints{},
 			},
-			engine.Gang{Key: "ns/podgroup/p", Version: 9, Queue: "q", Created: noon, Group: engine.Group{Min: 1}},
+			engine.Gang{Key: "ns/podgroup/p", Version: 9, Queue: "q", Created: noon, Group: engine.Group{Min: 1, Each: true}},
 		},
 	} {
 		if diff := cmp.Diff(c.want, PodGroup(&schedulingv1beta1.PodGroup{ObjectMeta: meta, Spec: c.spec})); diff != "" {

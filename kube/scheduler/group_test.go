@@ -169,6 +169,45 @@ func TestBasicPodGroup(t *testing.T) {
 	})
 }
 
+// What the pods of such a group have in common changes nothing about that: others are evicted for each, one after the other, as far as their
+// priority is lower.
+func TestBasicPodGroupWithSomethingInCommon(t *testing.T) {
+	for name, share := range map[string]func(*schedulingv1beta1.PodGroupSpec){
+		"a rack": func(s *schedulingv1beta1.PodGroupSpec) {
+			s.SchedulingConstraints = &schedulingv1beta1.PodGroupSchedulingConstraints{Topology: []schedulingv1beta1.TopologyConstraint{{Key: "rack"}}}
+		},
+		"disruption": func(s *schedulingv1beta1.PodGroupSpec) {
+			s.DisruptionMode = &schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				with := func(p *corev1.Pod, node string, priority int32) *corev1.Pod {
+					p.Spec.NodeName, p.Spec.Priority = node, &priority
+					return p
+				}
+				basic := group("g", 0)
+				basic.Spec.SchedulingPolicy = schedulingv1beta1.PodGroupSchedulingPolicy{Basic: &schedulingv1beta1.BasicSchedulingPolicy{}}
+				basic.Spec.Priority = new(int32(10))
+				share(&basic.Spec)
+				w := newWorld(t, node("n1", "r1", 1), node("n2", "r1", 1), node("n3", "r1", 1), basic,
+					with(pod("low-1", 1), "n1", 0), with(pod("low-2", 1), "n2", 0), with(pod("even", 1), "n3", 10))
+				w.ends(time.Second)
+				for _, name := range []string{"g-0", "g-1", "g-2"} {
+					w.add(with(grouped(name, "g"), "", 10))
+				}
+				w.start()
+				w.after(time.Minute)
+				got := w.at("g-0", "g-1", "g-2", "even")
+				slices.Sort(got)
+				if diff := cmp.Diff([]string{"", "n1", "n2", "n3"}, got); diff != "" {
+					t.Errorf("places: %s", diff)
+				}
+			})
+		})
+	}
+}
+
 // A composite group and the PodGroups below it follow their tree to its start: all of them say why they wait, and that they have begun.
 func TestCompositePodGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

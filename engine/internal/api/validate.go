@@ -273,6 +273,9 @@ func (g *Gang) Check() string {
 	if len(g.Groups) > 0 && (g.Min != 0 || g.Size != 0) {
 		return "a gang with groups has a minimum or a size of its own; those are the groups'"
 	}
+	if g.Each && (len(g.Groups) > 0 || g.Layout.Segment > 0) || slices.ContainsFunc(g.Groups, func(g Group) bool { return g.Each }) {
+		return "each member is wanted: that goes neither with groups nor with segments"
+	}
 	if reason := g.Group.check(); reason != "" {
 		return reason
 	}

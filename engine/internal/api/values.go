@@ -288,7 +288,10 @@ type Group struct {
 	// more: it is incomplete.
 	MinGroups int `json:"minGroups,omitempty"`
 	// Whole says that its members are evicted for others all together or not at all, those above its minimum too.
-	Whole  bool   `json:"whole,omitempty"`
+	Whole bool `json:"whole,omitempty"`
+	// Each says that every member is wanted as the minimum is, one after the other in the gang's turn: room is made for it, and it
+	// may be promised a start. It is for gangs without groups and segments.
+	Each   bool   `json:"each,omitempty"`
 	Layout Layout `json:"layout,omitzero"`
 }
 
@@ -640,7 +643,8 @@ type Rejected struct {
 //	27 2026-11-18  Group.Whole: groups below a gang may be disrupted whole too
 //	28 2026-11-19  Node.ByClaims and Claims.GPUsByCount: devices that are no GPUs close no GPUs. Before, a node with offers gave all
 //	               that it had by claims
-const SnapshotVersion = 28
+//	29 2026-11-19  Group.Each: members above the minimum that others are evicted for
+const SnapshotVersion = 29
 
 // Snapshot is everything a State knows, in canonical order. Times are in UTC.
 type Snapshot struct {

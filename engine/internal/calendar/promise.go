@@ -280,9 +280,9 @@ func (c *Calendar) Expire() {
 	}
 }
 
-// waits says whether a workload of the key waits for its minimum.
+// waits says whether a workload of the key waits for more than room to grow.
 func (c *Calendar) waits(key string) bool {
-	if g := c.m.Gangs[key]; g != nil && g.Wants() && !(g.Known() && g.Tree.Satisfied()) {
+	if g := c.m.Gangs[key]; g != nil && g.Wants() && !(g.Known() && g.Tree.Satisfied() && g.Tree.Need() == 0) {
 		return true
 	}
 	p := c.m.Pods[key]

@@ -75,8 +75,8 @@ func newTally(m *cluster.Model, p *cluster.Pod) Tally {
 	t.Queue, t.User, t.Priority, t.Created = g.Spec.Queue, g.Spec.User, g.Spec.Priority, g.Spec.Created
 	g.Tree.Each(func(b *cluster.Branch) {
 		if len(b.Children) == 0 {
-			t.Min += b.Min()
-			t.Size += max(b.Group.Size, b.Min(), len(b.Pods))
+			t.Min += b.Keep()
+			t.Size += max(b.Group.Size, b.Keep(), len(b.Pods))
 		}
 	})
 	return t

@@ -26,7 +26,7 @@ type Gang struct {
 	Tree  *Branch
 
 	Evictable bool   // may be evicted whole, as of the last tally
-	Done      bool   // has its minimum, as of the last tally
+	Done      bool   // wants no more than room to grow, as of the last tally
 	Runs      bool   // some of it has an allocation, as of the last tally
 	Payer     *Queue // its queue, as of the last tally; nil: none, or one that is not known
 	Tallies   uint64 // made so far
@@ -195,7 +195,7 @@ func (g *Gang) Gone() bool { return g.Lone == nil && g.Spec == nil && len(g.Memb
 func (m *Model) Tally(g *Gang) {
 	m.countMembers(g)
 	g.Tallies++
-	g.Done, g.Runs = g.Tree.Satisfied(), g.Tree.Running() > 0
+	g.Done, g.Runs = g.Tree.Satisfied() && g.Tree.Need() == 0, g.Tree.Running() > 0
 }
 
 func (m *Model) countMembers(g *Gang) {
@@ -268,8 +268,17 @@ func (b *Branch) Each(visit func(*Branch)) {
 	}
 }
 
-// Min is how many members of a leaf start together.
+// Min is how many members of a leaf are to run next: those of its minimum together, and where each is wanted then one more.
 func (b *Branch) Min() int {
+	//mutate: gang-each-is-wanted
+	if b.Group.Each && b.Allocated < len(b.Pods) {
+		return max(b.Keep(), b.Allocated+1)
+	}
+	return b.Keep()
+}
+
+// Keep is how many members of a leaf start together, and without which it does not run.
+func (b *Branch) Keep() int {
 	switch {
 	case b.Group.Min > 0:
 		return b.Group.Min
@@ -290,7 +299,7 @@ func (b *Branch) MinGroups() int {
 // Satisfied says whether the branch has its minimum on nodes.
 func (b *Branch) Satisfied() bool {
 	if len(b.Children) == 0 {
-		return b.Allocated >= b.Min()
+		return b.Allocated >= b.Keep()
 	}
 	return b.Done() >= b.MinGroups()
 }

@@ -250,7 +250,7 @@ func (t *running) divideBranch(b *cluster.Branch) (above []*unit, left []*cluste
 // runs says whether the branch has its minimum on nodes to which it is bound: a binding that is on its way may be refused.
 func runs(b *cluster.Branch) bool {
 	if len(b.Children) == 0 {
-		return bound(b) >= b.Min()
+		return bound(b) >= b.Keep()
 	}
 	n := 0
 	for _, c := range b.Children {
@@ -274,7 +274,7 @@ func bound(b *cluster.Branch) (n int) {
 // minimum that stays.
 func (t *running) divideLeaf(b *cluster.Branch) (above []*unit, left []*cluster.Pod) {
 	pods := allocated(b.Pods)
-	extra := bound(b) - b.Min()
+	extra := bound(b) - b.Keep()
 	for i := len(pods) - 1; i >= 0; i-- {
 		if extra > 0 && bare(pods[i]) {
 			above = append(above, &unit{of: t, pods: []*cluster.Pod{pods[i]}})
