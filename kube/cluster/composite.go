@@ -388,8 +388,8 @@ func (f *Feed) Groups(workload string) (groups []*schedulingv1beta1.PodGroup, co
 	if g := f.gangs.groups[workload]; g != nil {
 		return []*schedulingv1beta1.PodGroup{g}, nil
 	}
-	if m := f.members.pods[workload]; m != nil && f.speaks(m) {
-		return []*schedulingv1beta1.PodGroup{f.gangs.groups[convert.PodGroupOf(m.pod)]}, nil
+	if spoken := f.spokenFor(workload); len(spoken) > 0 {
+		return spoken, nil
 	}
 	t := f.gangs.tree(workload)
 	if t == nil {

@@ -286,12 +286,12 @@ func (f *Feed) SetGroup(g *schedulingv1beta1.PodGroup) {
 	f.begun(v.Key)
 }
 
-// speaks says whether the pod, which is a workload of its own, is the one for its PodGroup that says why the group waits: of the members that
-// wait the lowest-named, until the group has begun.
+// speaks says whether the pod is the one whose workload says why its PodGroup waits, which is no gang: of the members that wait the
+// lowest-named, until the group has begun. The workload is the pod itself, or the gang that it names.
 func (f *Feed) speaks(m *member) bool {
-	key := convert.PodGroupOf(m.pod)
+	key := convert.PodGroupOf(m.raw)
 	g := f.gangs.groups[key]
-	if g == nil || m.inGang() || !m.given || !m.waiting() || InitiallyScheduled(g) || !convert.Independent(g) {
+	if g == nil || !m.given || !m.waiting() || InitiallyScheduled(g) || !convert.Independent(g) || convert.Idle(g) {
 		return false
 	}
 	for name, o := range f.members.grouped[key] { //archtest:any-order it asks whether there is one
@@ -321,8 +321,25 @@ func (f *Feed) speakAnew(key string) {
 		}
 	}
 	if next != "" {
-		f.members.fresh[next] = true
+		f.members.fresh[f.members.pods[next].workload] = true
 	}
+}
+
+// spokenFor are the PodGroups, by name, that wait for what the workload waits for, and are no gangs.
+func (f *Feed) spokenFor(workload string) (out []*schedulingv1beta1.PodGroup) {
+	speak := func(m *member) {
+		if f.speaks(m) {
+			out = append(out, f.gangs.groups[convert.PodGroupOf(m.raw)])
+		}
+	}
+	if m := f.members.pods[workload]; m != nil {
+		speak(m)
+	}
+	for _, m := range f.members.sorted(workload) {
+		speak(m)
+	}
+	slices.SortFunc(out, func(a, b *schedulingv1beta1.PodGroup) int { return strings.Compare(a.Name, b.Name) })
+	return out
 }
 
 // asksOtherwise says whether pods may be read otherwise in the group than in the version of it before, nil for none, because they are

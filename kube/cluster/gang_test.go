@@ -174,6 +174,9 @@ func TestGangInABasicGroup(t *testing.T) {
 		if got := f.Find("default/g-0").Workload; got != "default/gang/ours" {
 			t.Errorf("%s comes first: %s", first, got)
 		}
+		if groups, _ := f.Groups("default/gang/ours"); len(groups) != 1 || groups[0].Name != "g" {
+			t.Errorf("%s comes first: the gang says why it waits to %v", first, groups)
+		}
 		f.RemoveGroup(g)
 		g = basic("g")
 		g.UID, g.ResourceVersion = "anew", "3"

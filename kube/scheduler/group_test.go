@@ -169,6 +169,28 @@ func TestBasicPodGroup(t *testing.T) {
 	})
 }
 
+// Where the pods of such a group name a gang, the group says why that waits, until it runs.
+func TestBasicPodGroupOfAGang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		basic := group("g", 0)
+		basic.Spec.SchedulingPolicy = schedulingv1beta1.PodGroupSchedulingPolicy{Basic: &schedulingv1beta1.BasicSchedulingPolicy{}}
+		w := newWorld(t, node("n1", "r1", 1), basic)
+		for _, o := range gang("ours", 2) {
+			o.(*corev1.Pod).Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("g")}
+			w.add(o)
+		}
+		w.start()
+		if c, said := w.initially("g"), w.groupCause("g"); c == nil || c.Status != metav1.ConditionFalse || said.Cause != why.ClusterFull {
+			t.Errorf("while the gang waits: %v, as data %+v", c, said)
+		}
+		w.add(node("n2", "r1", 1))
+		w.after(time.Minute)
+		if c := w.initially("g"); c == nil || c.Status != metav1.ConditionTrue {
+			t.Errorf("once the gang runs, on %q: %v", w.at("ours-0", "ours-1"), c)
+		}
+	})
+}
+
 // What the pods of such a group have in common changes nothing about that: others are evicted for each, one after the other, as far as their
 // priority is lower.
 func TestBasicPodGroupWithSomethingInCommon(t *testing.T) {
