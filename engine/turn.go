@@ -241,7 +241,7 @@ func (y *cycle) grow(g *cluster.Gang) {
 		return
 	}
 	if gates := y.limits.Gates(g, "", nil); len(gates) > 0 {
-		y.wait(g, gates)
+		wait(gates)
 		return
 	}
 	t, m := g.TurnNow(), y.s.m.Mark()
@@ -291,6 +291,7 @@ func (y *cycle) retally(g *cluster.Gang) {
 	y.dirty = append(y.dirty, g)
 }
 
+// wait notes why the gang waits. One that runs under its minimum could not be repaired, then.
 func (y *cycle) wait(g *cluster.Gang, gates []why.Gate) {
 	if g.Runs && g.Degraded() && g.Known() {
 		y.short = append(y.short, g)
