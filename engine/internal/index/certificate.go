@@ -138,6 +138,7 @@ type proofs struct {
 	bySign  map[sign]*kindProof
 	numbers []*kindProof // by number: sorted by key
 	epoch   uint64       // goes up when numbers change
+	made    uint64       // goes up when a bucket is given other rows
 	counted position     // that the rows of all buckets are of
 	ruled   uint64       // likewise, of a class under rules between pods
 	bodies  []*body      // one for each level that was asked about

@@ -34,6 +34,7 @@ func (x *Index) Check(found []api.Discrepancy) []api.Discrepancy {
 			}
 		}
 		found = differ(found, "cluster", "", c, c.Total, total)
+		found = x.checkBodies(found, c)
 		for _, b := range x.m.Topology.Buckets {
 			for _, d := range b.Domains {
 				if d != nil {
@@ -56,6 +57,38 @@ func (c *Class) checkBest(found []api.Discrepancy, b *cluster.Bucket) []api.Disc
 	}
 	found = differ(found, "top of bucket", b.Nodes[0].Name, c, top, again.top())
 	return differ(found, "best of bucket", b.Nodes[0].Name, c, int64(f.best), int64(again.best))
+}
+
+// checkRows counts the bucket's rows again, if they are kept.
+func (x *Index) checkRows(found []api.Discrepancy, c *Class, b *cluster.Bucket) []api.Discrepancy {
+	if kept := c.ByBucket[b.ID].rows; c.counted(b) && !kept.says(x.makeRows(c, b, 0, len(b.Nodes))) {
+		return differ(found, "rows of bucket", b.Nodes[0].Name, c, -1, 0)
+	}
+	return found
+}
+
+// checkBodies adds up anew what is kept of certificates that are up to date.
+func (x *Index) checkBodies(found []api.Discrepancy, c *Class) []api.Discrepancy {
+	p, at := &c.proofs, position{room: x.m.Room.Now, shape: x.m.Topology.Shape}
+	for _, b := range p.bodies {
+		if b.at != at || b.level == cluster.NodeLevel {
+			continue
+		}
+		// A trial that was rolled back may have left rows of its own.
+		if x.recount(c, at); b.epoch != p.epoch {
+			continue
+		}
+		for i, d := range b.layout.domains {
+			var rows []*bucketRows
+			for _, sh := range d.buckets {
+				rows = append(rows, c.ByBucket[sh.ID].rows)
+			}
+			if now := (&counting{}).mergeAll(rows); !b.sums[i].total.says(now) {
+				found = differ(found, "certificate", d.name, c, -1, 0)
+			}
+		}
+	}
+	return found
 }
 
 // CheckNodes looks again, for every class, at how many pods fit on the nodes. It trusts neither the counts nor what is kept
@@ -83,6 +116,9 @@ func (x *Index) CheckNodes(found []api.Discrepancy, nodes []*cluster.Node) []api
 		match := x.newMatcher(c.Shape.Spec)
 		for _, n := range nodes {
 			found = x.checkNode(found, c, match, n)
+			if n.Slot == 0 { // each bucket once
+				found = x.checkRows(found, c, n.Bucket)
+			}
 		}
 	}
 	return found

@@ -26,9 +26,9 @@ import (
 // From nodes to the sentence that a person reads there are four layers, and each is kept while its
 // inputs are the same:
 //
-//	rows of a bucket   one pass over up to 256 nodes    while the bucket's number is the same (counted)
+//	rows of a bucket   one pass over up to 256 nodes    while the bucket's number is the same (counted), or what is counted
 //	sum of a domain    an addition for each bucket      while the rows are the very same ones (sum)
-//	body of a level    a list of domains                while no node's room has changed (bodyOf)
+//	body of a level    a list of domains                while no bucket's rows are others (bodyOf)
 //	certificate        the body, and what is needed     made for each answer
 //
 // A change on one node goes through all four: one bucket is counted, one part of one domain is added up, one entry of the
@@ -69,13 +69,28 @@ func (t *tally) add(o tally) {
 }
 
 // rowsOf returns the rows of the bucket, up to date. Rows are made once for each state of a bucket,
-// and shared by all certificates that the bucket is part of.
+// and shared by all certificates that the bucket is part of. Rows that would say the same as those
+// that are there are those: a pod that took the place of another mostly changes what is free of some
+// resource, and not what a class lacks, and then nothing is added up.
 func (x *Index) rowsOf(c *Class, sh *cluster.Bucket) *bucketRows {
 	f := &c.ByBucket[sh.ID]
-	if !c.counted(sh) {
-		f.rows = x.makeRows(c, sh, 0, len(sh.Nodes))
+	if c.counted(sh) {
+		return f.rows
 	}
-	return f.rows
+	old, now := f.rows, x.makeRows(c, sh, 0, len(sh.Nodes))
+	//mutate: index-rows-say-the-same -> old != nil && old.epoch == now.epoch
+	if old != nil && old.epoch == now.epoch && old.says(now) {
+		old.touched, old.ruled = now.touched, now.ruled
+		return old
+	}
+	f.rows = now
+	c.proofs.made++
+	return now
+}
+
+// says whether the rows count the same as the others, whose classes have the same numbers.
+func (r *bucketRows) says(o *bucketRows) bool {
+	return r.tally == o.tally && slices.EqualFunc(r.rows, o.rows, func(a, b why.Row) bool { return a.Class == b.Class && sameRow(&a, &b) })
 }
 
 // counted says whether the rows of the bucket are up to date.
@@ -390,6 +405,7 @@ type body struct {
 	level   int
 	at      position
 	epoch   uint64 // proofs.epoch
+	made    uint64 // proofs.made
 	layout  *layout
 	classes []why.Class
 	domains []why.Domain // never written to: certificates share them
@@ -397,9 +413,9 @@ type body struct {
 	tally
 }
 
-// bodyOf returns the body for the level. There are three depths of reuse: at the same position the
-// body is as it was; at the same shape only the domains whose rows changed are added up; at another
-// shape all of it is made anew.
+// bodyOf returns the body for the level. There are three depths of reuse: at the same position, or
+// where no rows were made since that say something else, the body is as it was; at the same shape
+// only the domains whose rows changed are added up; at another shape all of it is made anew.
 func (x *Index) bodyOf(c *Class, level int) *body {
 	at := position{room: x.m.Room.Now, shape: x.m.Topology.Shape}
 	p := &c.proofs
@@ -411,7 +427,7 @@ func (x *Index) bodyOf(c *Class, level int) *body {
 	// recount comes before p.epoch is read: it may renumber the classes, and then what the old body says of them by number
 	// is of no use.
 	x.recount(c, at)
-	b := &body{level: level, at: at, epoch: p.epoch}
+	b := &body{level: level, at: at, epoch: p.epoch, made: p.made}
 	if level == cluster.NodeLevel {
 		x.bodyOfNodes(c, b)
 	} else {
@@ -419,6 +435,11 @@ func (x *Index) bodyOf(c *Class, level int) *body {
 		var old *body
 		if i >= 0 && p.bodies[i].at.shape == at.shape && p.bodies[i].epoch == p.epoch {
 			old = p.bodies[i]
+		}
+		//mutate: index-body-of-rows -> old != nil
+		if old != nil && old.made == p.made {
+			old.at = at
+			return old
 		}
 		x.addUp(c, b, old)
 	}
