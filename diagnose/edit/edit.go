@@ -167,6 +167,9 @@ func requestLimits(f *facts.Facts, top facts.Object, was, now *corev1.Pod) {
 				_, written := t.Spec.Containers[i].Resources.Requests[name]
 				asked, old := after.Requests[name], before.Limits[name]
 				if !written && asked.Cmp(old) == 0 && limit.Cmp(old) != 0 && asked.Cmp(before.Requests[name]) == 0 {
+					if after.Requests == nil { // the edit has taken the last one
+						after.Requests = make(corev1.ResourceList)
+					}
 					after.Requests[name] = limit
 				}
 			}
