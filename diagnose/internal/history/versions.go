@@ -153,6 +153,9 @@ func clean(v any) any {
 	if !ok {
 		return v
 	}
+	if spec, _ := top["spec"].(map[string]any); spec["serviceAccountName"] != nil {
+		delete(spec, "serviceAccount") // another name of the same field: the API server goes by serviceAccountName, and writes both
+	}
 	meta, _ := top["metadata"].(map[string]any)
 	delete(meta, "creationTimestamp")
 	delete(meta, "name")
