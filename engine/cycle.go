@@ -44,6 +44,7 @@ func (s *State) newCycle(now time.Time) *cycle {
 		Claim: y.attempts.Claim,
 		Gates: func(g *cluster.Gang) []why.Gate { gates, _ := y.attempts.Gates(g); return gates },
 		Fits:  y.attempts.WouldFit,
+		Could: y.attempts.Could,
 		Begins: func(g *cluster.Gang, on []*cluster.Node) (time.Time, time.Duration) {
 			return y.preempt.Begins(g, on...)
 		},

@@ -55,7 +55,7 @@ func begin(pods ...api.Pod) world {
 	ix.Refresh()
 	a := New(&d, m, ix, place.New(m, ix), line)
 	limits := quota.New(m, &d, quota.Questions{Models: a.Models, AllModels: a.AllModels, Plain: a.PlainDemands}, nobody{})
-	a.Ask(limits, calendar.New(m, &d, calendar.Questions{Claim: a.Claim, Fits: a.WouldFit, Place: a.PlaceFirst}))
+	a.Ask(limits, calendar.New(m, &d, calendar.Questions{Claim: a.Claim, Fits: a.WouldFit, Could: a.Could, Place: a.PlaceFirst}))
 	return world{m, &d, a}
 }
 

@@ -302,6 +302,13 @@ func (a *Attempts) Spend() {
 	a.claimed = nil
 }
 
+// Could says whether the gang may get a place once more is free on nodes, as freed lists it (index.CouldHold). False is a proof
+// that it gets none, however much of that has come free; of a gang about which something is special it says nothing.
+func (a *Attempts) Could(g *cluster.Gang, t cluster.Turn, freed func(add func(n *cluster.Node, dim int, amount int64))) bool {
+	p := a.Plain(g, t)
+	return !p.OK || a.ix.CouldHold(p.Class, p.Level, freed) >= int64(p.Need)
+}
+
 // Claim lets the gang have what is kept for it alone, until rolled back: its holds, and its members' nominations.
 // What is held under the key of its owner it has only if nothing is held under its own.
 func (a *Attempts) Claim(g *cluster.Gang) {

@@ -18,6 +18,8 @@ type Questions struct {
 	Gates func(*cluster.Gang) []why.Gate
 	// Fits says whether all gates are open to the gang and there is a place for it. The model is as before.
 	Fits func(*cluster.Gang, cluster.Turn) bool
+	// Could says whether the gang may get a place once so much more is free on nodes; false is a proof that it gets none.
+	Could func(g *cluster.Gang, t cluster.Turn, freed func(add func(n *cluster.Node, dim int, amount int64))) bool
 	// Begins is when the gang would start on the nodes: now or, while it is tried out whom to evict for it, when the victims
 	// and those that leave the nodes are expected to be gone. notice is how long the victims take: that long after the
 	// cycle it starts at the earliest, whenever the cycle is.

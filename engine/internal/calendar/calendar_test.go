@@ -39,6 +39,7 @@ func running(p api.Pod, node string) api.Pod {
 type world struct {
 	m      *cluster.Model
 	placer *place.Placer
+	ix     *index.Index
 	draft  draft.Draft
 	*Calendar
 }
@@ -55,13 +56,17 @@ func newWorld(nodes int, config api.Config, snap api.Snapshot) *world {
 	w.m.Freshen()
 	ix := index.New(w.m)
 	ix.Refresh()
-	w.placer = place.New(w.m, ix)
+	w.placer, w.ix = place.New(w.m, ix), ix
 	w.Calendar = New(w.m, &w.draft, Questions{
 		Claim: func(*cluster.Gang) {},
 		Gates: func(*cluster.Gang) []why.Gate { return nil },
 		Fits: func(g *cluster.Gang, t cluster.Turn) bool {
 			_, ok := w.placer.ChooseScope(w.order(g, t))
 			return ok
+		},
+		Could: func(g *cluster.Gang, t cluster.Turn, freed func(func(*cluster.Node, int, int64))) bool {
+			o := w.order(g, t)
+			return ix.CouldHold(o.Class, w.m.Level(o.Layout.Required), freed) >= int64(len(o.Pods))
 		},
 		Begins: func(*cluster.Gang, []*cluster.Node) (time.Time, time.Duration) { return noon, 0 },
 		Place:  func(g *cluster.Gang, t cluster.Turn, _ []*cluster.Node) bool { return w.placer.Uniform(w.order(g, t)) },
@@ -172,6 +177,46 @@ func TestTheFirstEndIsFoundFromAnywhere(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What sums show to fit after no end fits after none, and one pod that asks for no more than resources allow is never turned
+// down by them. The room of places that are held comes free too.
+func TestSumsTurnDownWhatFitsAfterNoEnd(t *testing.T) {
+	turnedDown := 0
+	rapid.Check(t, func(t *rapid.T) {
+		var snap api.Snapshot
+		nodes := rapid.IntRange(1, 3).Draw(t, "nodes")
+		for i := range rapid.IntRange(0, 8).Draw(t, "run") {
+			p := lone(fmt.Sprint("p", i), rapid.Int64Range(1, 4).Draw(t, "gpus"), float64(rapid.IntRange(0, 3).Draw(t, "hours")))
+			node := fmt.Sprint("n", rapid.IntRange(0, nodes-1).Draw(t, "node"))
+			if rapid.IntRange(0, 4).Draw(t, "held") == 0 {
+				snap.Holds = append(snap.Holds, api.Hold{Gang: p.Key, Version: 1, Node: node, Requests: p.Requests, Until: at(1)})
+				snap.Pods = append(snap.Pods, p)
+				continue
+			}
+			snap.Pods = append(snap.Pods, running(p, node))
+		}
+		snap.Pods = append(snap.Pods, lone("waits", rapid.Int64Range(1, 9).Draw(t, "asks"), 1))
+		w := newWorld(nodes, api.Config{}, snap)
+		g, standing := w.gang("waits"), w.m.Standing()
+		x := &future{c: w.Calendar, g: g, turn: g.TurnNow(), releases: w.allReleases()}
+		beyond := x.beyondAll()
+		if w.m.Standing() != standing {
+			t.Fatal("to add up changes the model")
+		}
+		m := w.m.Mark()
+		_, fits := x.firstFit(0)
+		w.m.Rollback(m)
+		if beyond == fits {
+			t.Fatalf("beyond all that ends %v, and it fits %v", beyond, fits)
+		}
+		if beyond {
+			turnedDown++
+		}
+	})
+	if turnedDown == 0 {
+		t.Error("nobody was turned down")
+	}
 }
 
 // The room of another scheduler's pod that is on its way out is promised too, from when it is released.

@@ -103,6 +103,37 @@ func (x *future) firstFit(near int) (time.Time, bool) {
 	return x.at(high), true
 }
 
+// beyondAll says whether the gang would have no place with all releases done, by the sums of what they free and with nothing
+// kept for others. It is a proof that it fits after none of them, and costs a look at each node, where a search that fails
+// lifts all that ends. Many gangs that are first in line end here, and again in each cycle: what they wait for says no end.
+func (x *future) beyondAll() bool {
+	c := x.c
+	could := c.ask.Could(x.g, x.turn, func(add func(n *cluster.Node, dim int, amount int64)) {
+		for i := range x.releases {
+			for _, p := range x.releases[i].pods {
+				if p.Host == nil {
+					continue
+				}
+				for _, d := range p.Demands {
+					add(p.Host, d.Dim, d.Amount)
+				}
+			}
+			for _, h := range x.releases[i].holds {
+				if h.On == nil {
+					continue
+				}
+				for _, a := range h.Requests {
+					add(h.On, c.m.Dims.ID(a.Resource), a.Value)
+				}
+			}
+		}
+	})
+	if !could && !c.from.After(c.now) {
+		c.wakeWhenLate(c.stay(x.g, c.now)) // as fits says of now
+	}
+	return !could
+}
+
 // at is the time after k releases, which is never before now: what is late ends now at the
 // earliest.
 func (x *future) at(k int) time.Time {

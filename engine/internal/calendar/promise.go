@@ -318,7 +318,12 @@ func (c *Calendar) foresee(g *cluster.Gang, t cluster.Turn, releases []release, 
 	//
 	// A promise that is looked at again mostly fits after the releases up to its old time: firstFit begins there.
 	x := &future{c: c, g: g, turn: t, releases: c.withMoments(releases)}
-	at, ok := x.firstFit(len(until(x.releases, by)))
+	var at time.Time
+	//mutate: time-beyond-all -> first != nil
+	ok := first != nil || !x.beyondAll()
+	if ok {
+		at, ok = x.firstFit(len(until(x.releases, by)))
+	}
 	if !ok {
 		if c.m.HasRules() || len(c.reservations) > 0 {
 			// More room may help less here: who a pod has to be near leaves, or another was promised a start. So an end that

@@ -23,6 +23,7 @@ type Index struct {
 	counting  counting
 	keys      map[string]*keyView // domains of node labels that rules between pods name
 	classes   classes
+	freed     []int64 // room to count in: see CouldHold
 }
 
 func New(m *cluster.Model) *Index {

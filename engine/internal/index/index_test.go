@@ -299,6 +299,45 @@ func TestCertificatesOfManyRacks(t *testing.T) {
 	})
 }
 
+// What could fit once more is free is added up by node, by domain and in all, of the nodes that are for the class.
+func TestCouldHold(t *testing.T) {
+	m := racks()
+	m.PutOn(m.Pods["p4"], m.Nodes["n0"], nil) // 2 of 4 GPUs are free there,
+	m.PutOn(m.Pods["p2"], m.Nodes["n1"], nil) // 1 there
+	m.PutOn(m.Pods["p0"], m.Nodes["n2"], nil) // and 3 there
+	x := New(m)
+	x.Refresh()
+	freed := func(gpus map[string]int64) func(func(*cluster.Node, int, int64)) {
+		return func(add func(*cluster.Node, int, int64)) {
+			for _, n := range cluster.SortedKeys(gpus) {
+				add(m.Nodes[n], m.Dims.ID(gpu), gpus[n]-1)
+				add(m.Nodes[n], m.Dims.ID(gpu), 1)
+				add(m.Nodes[n], m.Dims.ID(api.CPU), 1000) // which nobody asks for
+			}
+		}
+	}
+	for _, c := range []struct {
+		pod             string // of the class
+		gpus            map[string]int64
+		node, rack, all int64
+	}{
+		{"p2", nil, 1, 3, 4},
+		{"p2", map[string]int64{"n0": 1}, 1, 3, 5},
+		{"p2", map[string]int64{"n0": 4, "n1": 5}, 2, 5, 8},
+		{"p5", map[string]int64{"n0": 4, "n1": 5}, 0, 0, 0}, // no node has its label
+	} {
+		class := x.ClassOf(ClassKey{Shape: m.ShapeOf(m.Pods[c.pod])}, nil)
+		for _, q := range []struct {
+			level int
+			want  int64
+		}{{cluster.NodeLevel, c.node}, {m.Level("rack"), c.rack}, {cluster.AnyLevel, c.all}} {
+			if got := x.CouldHold(class, q.level, freed(c.gpus)); got != q.want {
+				t.Errorf("%s with %v: %d at level %d, want %d", c.pod, c.gpus, got, q.level, q.want)
+			}
+		}
+	}
+}
+
 // A trial that was rolled back leaves what was counted before it as it is, of the nodes that it touched too.
 func TestRolledBackTrialsCostNoCertificate(t *testing.T) {
 	m := racks()
