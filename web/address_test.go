@@ -68,9 +68,13 @@ func TestStateIsInTheAddress(t *testing.T) {
 	} {
 		b.goTo(c.view)
 		b.Until(`document.querySelector("#age").innerText === "live"`)
+		if strings.HasPrefix(c.view, "health") {
+			b.Until(`document.querySelector(".chart svg")`)
+		}
 		b.Do(c.does)
 		time.Sleep(600 * time.Millisecond)
 		b.Until(settled)
+		b.Until(`!location.hash.includes("at=log")`) // a moment of the log was drawn
 		was := b.Text(c.state)
 		at := b.Text(`location.hash`)
 		if strings.TrimPrefix(at, "#") == c.view {

@@ -365,3 +365,72 @@ func TestPrint(t *testing.T) {
 		b.Until(`document.documentElement.dataset.theme === "dark"`)
 	}
 }
+
+// TestNothingIsTakenAway has everything drawn again, as it is from time to time, while somebody is in the midst of it: the focus stays where it
+// is, what is unfolded stays unfolded, and what is selected stays selected.
+func TestNothingIsTakenAway(t *testing.T) {
+	a := newAPIServer(t)
+	a.fill(16)
+	q := research()
+	s := start(t, a, q, time.Second)
+	b := browse(t, 1280, 800)
+	b.open(s.Link())
+	b.goTo("fleet?view=table")
+	b.Until(`document.querySelectorAll("table.nodes button.name").length === 16`)
+	b.Do(`document.querySelectorAll("table.nodes button.name")[4].focus()`)
+	for _, node := range []string{"gpu-0004", "gpu-0009", "gpu-0014"} { // the row itself, too
+		a.put("pods", gpuPod("team-0", "arrives-"+node, node, 8))
+	}
+	b.Until(`[...document.querySelectorAll("table.nodes tbody tr")].filter((r) => /\s8\s+0\s+8\s/.test(r.innerText)).length >= 3`)
+	if got := b.Text(`document.activeElement.textContent`); got != "gpu-0004" {
+		t.Errorf("in the table of nodes the focus went to %.40q", got)
+	}
+	b.goTo("queues")
+	b.Until(`document.querySelectorAll("table.queues button.name").length === 4`)
+	b.Do(`window.drawn = 0; new MutationObserver(() => window.drawn++).observe(document.querySelector("table.line tbody"), { childList: true, subtree: true });
+		window.at = document.querySelectorAll("table.queues button.name")[2]; at.focus(); getSelection().selectAllChildren(document.querySelector("table.queues tbody tr:last-child"));
+		const age = document.querySelectorAll("table.line tbody td")[4]; age.textContent = "long ago"`) // so that it is seen when it is drawn again
+	b.Until(`window.drawn > 0 && !document.querySelector("table.line tbody").innerText.includes("long ago")`)
+	if got := b.Text(`document.activeElement.textContent + " | " + getSelection().toString().split(/\s/)[0]`); got != "language | serving" {
+		t.Errorf("the focus and the selection went to %.60q", got)
+	}
+	b.goTo("why?namespace=team-0&kind=job&name=llama")
+	b.Until(`document.querySelector("details summary")`)
+	b.Do(`window.asked = performance.getEntriesByType("resource").length; document.querySelector("details summary").click(); document.querySelector(".fix .copy").focus()`)
+	b.Until(`performance.getEntriesByType("resource").slice(window.asked).some((e) => e.name.includes("api/why?") && e.responseEnd > 0)`)
+	time.Sleep(300 * time.Millisecond)
+	if got := b.Text(`document.activeElement.textContent + " " + document.querySelector("details").open`); got != "Copy true" {
+		t.Errorf("the diagnosis that is asked for again: %q", got)
+	}
+}
+
+// TestEveryViewByKeyboard goes through each view with Tab alone: everything that can be used is reached, shows that it has the focus, has a name,
+// and is left again.
+func TestEveryViewByKeyboard(t *testing.T) {
+	a := newAPIServer(t)
+	a.fill(16)
+	q := research()
+	q.steps = told(16, time.Now().Add(-6*time.Hour), time.Now())
+	s := start(t, a, q, time.Second)
+	b := browse(t, 1280, 800)
+	b.open(s.Link())
+	b.Until(`document.querySelector("#age").innerText === "live"`)
+	for _, v := range []string{"fleet", "fleet?view=table&sel=gpu-0001", "fleet?at=log", "queues?queue=vision", "why", "why?namespace=team-0&kind=job&name=llama", "ledger", "health?span=21600"} {
+		b.goTo(v)
+		time.Sleep(400 * time.Millisecond)
+		b.Do(`document.activeElement.blur(); getSelection().removeAllRanges(); window.reached = new Set(); window.round = 0; window.unseen = [];
+			window.use = () => [...document.querySelectorAll("a[href], button, input, select, canvas, summary, [tabindex='0']")].filter((e) => e.checkVisibility() && !e.disabled && e.tabIndex >= 0);
+			if (window.watching) removeEventListener("focusin", window.watching);
+			addEventListener("focusin", window.watching = (e) => { if (reached.has(e.target)) round++; reached.add(e.target); const s = getComputedStyle(e.target); if (!(s.outlineStyle !== "none" && parseFloat(s.outlineWidth) > 0) && !e.target.matches(".skip")) unseen.push(e.target.outerHTML.slice(0, 60)) });
+			document.querySelector(".skip").focus()`)
+		for i := 0; i < 200 && b.Number(`window.use().every((e) => reached.has(e)) ? 1 : 0`) == 0; i++ {
+			b.Press("\t")
+		}
+		if got := b.Text(`window.use().filter((e) => !reached.has(e)).map((e) => e.outerHTML.slice(0, 80)).join("; ")`); got != "" {
+			t.Errorf("%s: Tab does not reach %.400s", v, got)
+		}
+		if got := b.Text(`window.unseen.join("; ")`); got != "" {
+			t.Errorf("%s: no sign of the focus on %.400s", v, got)
+		}
+	}
+}

@@ -37,7 +37,20 @@ export function svg(tag, attrs, ...children) {
   return e;
 }
 
-export const fill = (e, ...children) => e.replaceChildren(...inner(children));
+// fill gives an element other children. What is drawn again while somebody uses it stays theirs: a child that says the same as the one before
+// is that one, with what is selected in it, and else the focus goes to what has its words, and what was unfolded is unfolded.
+export function fill(e, ...children) {
+  const was = [...e.childNodes], given = inner(children), next = given.map((c, i) => (was[i] && (c instanceof Node ? was[i].isEqualNode(c) : was[i].nodeType === Node.TEXT_NODE && was[i].data === c) ? was[i] : c));
+  const on = document.activeElement, used = on !== e && e.contains(on) ? on : null, open = [...e.querySelectorAll("details[open]")].map((d) => d.textContent);
+  if (next.some((c, i) => c === was[i]) && !next.some((c, i) => c !== was[i] && c.parentNode === e)) {
+    for (const [i, c] of next.entries()) if (c !== was[i]) was[i] ? was[i].replaceWith(c) : e.append(c);
+    for (const gone of was.slice(next.length)) gone.remove();
+  } else e.replaceChildren(...next);
+  if (open.length) for (const d of e.querySelectorAll("details")) d.open ||= open.includes(d.textContent);
+  if (used && document.activeElement !== used) (e.contains(used) ? used : [...e.querySelectorAll(used.tagName)].find((x) => words(x) === words(used)))?.focus({ preventScroll: true });
+}
+
+const words = (e) => [e.getAttribute("href"), e.getAttribute("aria-label"), e.textContent].join(" ");
 
 export const count = (n) => Math.round(n).toLocaleString("en-US");
 
