@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-dev/berth/controlplane/home"
 	"github.com/berth-dev/berth/kube/install"
 )
 
@@ -49,10 +51,24 @@ func backupRun(ctx context.Context, o *backupOptions) error {
 		_, err := o.streams.Out.Write(text)
 		return err
 	}
-	if err := os.WriteFile(o.file, text, 0o600); err != nil {
+	if err := writeWhole(o.file, text); err != nil {
 		return err
 	}
 	fmt.Fprintf(o.streams.Out, "%d objects in %s\n", n, o.file)
+	return nil
+}
+
+// writeWhole replaces the file, or leaves it as it is: an earlier backup is not lost to a disk that is full.
+func writeWhole(file string, text []byte) error {
+	if target, err := filepath.EvalSymlinks(file); err == nil {
+		file = target
+	}
+	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
+		return os.WriteFile(file, text, 0o600) // a pipe or a device has nothing to lose
+	}
+	if err := home.WriteFile(file, text); err != nil {
+		return fmt.Errorf("write %s: %w", file, err)
+	}
 	return nil
 }
 
@@ -109,8 +125,13 @@ func restoreRun(ctx context.Context, o *installOptions, file string) error {
 }
 
 func readBackup(in io.Reader, file string) ([]byte, error) {
-	if file == "-" {
-		return io.ReadAll(in)
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
 	}
-	return os.ReadFile(file)
+	return io.ReadAll(io.LimitReader(in, install.BackupLimit+1))
 }

@@ -1,7 +1,10 @@
 package install
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,8 +26,8 @@ import (
 // (usage, budgets, promises), and reservations.
 var kept = []struct{ kind, plural string }{{v1alpha1.QueueKind, v1alpha1.QueuePlural}, {"Reservation", "reservations"}}
 
-// backupLimit bounds a backup that is read, in bytes: 10,000 queues have about a twentieth of it.
-const backupLimit = 256 << 20
+// BackupLimit bounds a backup that is read, in bytes: 10,000 queues have about a twentieth of it.
+const BackupLimit = 256 << 20
 
 // Backup is all that a cluster has of the kinds that people and Berth write, as a List in YAML, and how many objects those are. What an
 // API server alone decides is left out. A kind that the cluster does not have has no objects.
@@ -48,8 +51,29 @@ func Backup(ctx context.Context, client rest.Interface) (text []byte, objects in
 		}
 	}
 	list["items"] = items
-	text, err = yaml.Marshal(list)
-	return text, len(items), err
+	if text, err = yaml.Marshal(list); err != nil {
+		return nil, 0, err
+	}
+	return append(text, digestLine(text)+"\n"...), len(items), nil
+}
+
+// digestMark begins the last line of a backup: a comment with the digest of all lines before it.
+const digestMark = "# sha256:"
+
+func digestLine(text []byte) string {
+	sum := sha256.Sum256(text)
+	return digestMark + hex.EncodeToString(sum[:])
+}
+
+// checkDigest refuses a backup that is not as it was written. One without a digest is taken as it is: an older one, or one
+// that somebody edited.
+func checkDigest(text []byte) error {
+	text = bytes.TrimRight(text, "\r\n")
+	at := bytes.LastIndexByte(text, '\n') + 1
+	if last := text[at:]; bytes.HasPrefix(last, []byte(digestMark)) && string(last) != digestLine(text[:at]) {
+		return errors.New("the backup is not as it was written: it is damaged, or was edited; delete its last line, with the digest, to have it read as it is")
+	}
+	return nil
 }
 
 // portable is the object without what belongs to the cluster that it is in.
@@ -67,8 +91,11 @@ func portable(o *unstructured.Unstructured) *unstructured.Unstructured {
 
 // ReadBackup reads what Backup wrote. It refuses objects of other kinds: a backup is not a way to apply manifests.
 func ReadBackup(text []byte) ([]*unstructured.Unstructured, error) {
-	if len(text) > backupLimit {
-		return nil, fmt.Errorf("the backup has %d bytes; at most %d are read", len(text), backupLimit)
+	if len(text) > BackupLimit {
+		return nil, fmt.Errorf("the backup has more than %d bytes, which is the most that is read", BackupLimit)
+	}
+	if err := checkDigest(text); err != nil {
+		return nil, err
 	}
 	var list struct {
 		Kind  string           `json:"kind"`
