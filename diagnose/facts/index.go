@@ -175,6 +175,9 @@ func (x *index) strays(o *Objects) map[types.UID]bool {
 			continue
 		}
 		for _, object := range k.List(o) {
+			if uid := object.GetUID(); uid != "" && x.objects[uid] != object { // of a bundle, in which somebody wrote a UID twice
+				out[uid], depth[uid] = true, 0
+			}
 			var way []types.UID // from the object up to the last that is not settled
 			above := -1         // the depth of the one above the way; -1: there is none
 			for at := object; at != nil && at.GetUID() != ""; {

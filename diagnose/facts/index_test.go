@@ -99,6 +99,8 @@ func TestOwnersThatAnybodyWrites(t *testing.T) {
 		"below a circle":         {jobs: []*batchv1.Job{job("team", "c", "a"), job("team", "a", "b"), job("team", "b", "a")}, pod: "c", of: "a", pods: 1, all: 2, top: "a"},
 		"of another's namespace": {jobs: []*batchv1.Job{job("other", "a", "")}, pod: "a", of: "a", pods: 0, all: 1, top: "pod-of-a"},
 		"three above each other": {jobs: chain(3), pod: "j2", of: "j0", pods: 1, all: 3, top: "j0"},
+		"a UID twice":            {jobs: []*batchv1.Job{job("team", "a", ""), job("team", "a", "a")}, pod: "a", of: "a", pods: 1, all: 1, top: "a"},
+		"a circle by a UID":      {jobs: []*batchv1.Job{job("team", "a", ""), job("team", "b", "a"), job("team", "a", "b")}, pod: "b", of: "a", pods: 0, all: 1, top: "b"},
 		"a long chain":           {jobs: chain(50000), pod: "j49999", of: "j0", pods: 0, all: mostOwners},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package devices
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -45,7 +46,7 @@ func NewAllocator() func([]*resourcev1.ResourceSlice, []*resourcev1.DeviceClass,
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), allocateFor)
 			defer cancel()
-			got, err := a.Allocate(ctx, n, wanted)
+			got, err := allocate(ctx, a, n, wanted)
 			switch {
 			case errors.Is(err, context.DeadlineExceeded):
 				return false, err
@@ -55,6 +56,17 @@ func NewAllocator() func([]*resourcev1.ResourceSlice, []*resourcev1.DeviceClass,
 			return len(got) == len(wanted), nil
 		}
 	}
+}
+
+// allocate asks Kubernetes' allocator, which relies on what its API server validated. Claims of a bundle were validated by
+// nobody: what the allocator stumbles over makes no sense.
+func allocate(ctx context.Context, a structured.Allocator, n *corev1.Node, wanted []*resourcev1.ResourceClaim) (got []resourcev1.AllocationResult, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			got, err = nil, fmt.Errorf("allocate devices: %v", p)
+		}
+	}()
+	return a.Allocate(ctx, n, wanted)
 }
 
 // allocatedIn is what the claims have. Who looks on, with admin access, has nothing.

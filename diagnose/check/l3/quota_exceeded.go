@@ -152,6 +152,16 @@ func quotaFor(c *check.Case, p *corev1.Pod, scopes []corev1.ScopedResourceSelect
 	return e
 }
 
+// raise writes the limit of a quota. The status may have limits that the spec has no more: it is written later.
+func raise(q *corev1.ResourceQuota, key corev1.ResourceName, to resource.Quantity) {
+	for _, limits := range []*corev1.ResourceList{&q.Spec.Hard, &q.Status.Hard} {
+		if *limits == nil {
+			*limits = make(corev1.ResourceList)
+		}
+		(*limits)[key] = to
+	}
+}
+
 // quotaOfObjects is about objects between the target and its pods that a quota refuses: Jobs of a CronJob, by their number, and
 // claims of a StatefulSet, by their size or their storage class; and about claims of devices and volumes that are made for a pod. What pods
 // count for is counted, not read.
@@ -176,7 +186,7 @@ func quotaOfObjects(c *check.Case) []check.Finding {
 		}
 		wanted.Add(ask)
 		raised := q.DeepCopy()
-		raised.Spec.Hard[key], raised.Status.Hard[key] = wanted, wanted
+		raise(raised, key, wanted)
 		return []check.Finding{{
 			Message:  fmt.Sprintf("quota %s of namespace %s allows %s %s, %s are used, and %s", q.Name, q.Namespace, &hard, key, &used, what),
 			Evidence: []facts.Evidence{{Object: facts.RefTo(q).In(), Field: fmt.Sprintf("status.hard[%q]", key), Value: hard.String()}, r.Evidence},
@@ -230,7 +240,7 @@ func quotaOfClaims(c *check.Case) []check.Finding {
 		wanted := used.DeepCopy()
 		wanted.Add(*resource.NewQuantity(int64(more), resource.DecimalSI))
 		raised := q.DeepCopy()
-		raised.Spec.Hard[key], raised.Status.Hard[key] = wanted, wanted
+		raise(raised, key, wanted)
 		f := check.Finding{
 			Message:  fmt.Sprintf("quota %s of namespace %s allows %s claims of volumes, all are used, and each pod needs one more", q.Name, q.Namespace, hard.String()),
 			Evidence: []facts.Evidence{{Object: facts.RefTo(q).In(), Field: fmt.Sprintf("status.hard[%q]", key), Value: hard.String()}, r.Evidence},
@@ -306,7 +316,7 @@ func overResourceQuota(c *check.Case, q *corev1.ResourceQuota, p *corev1.Pod) *c
 		if wanted.Cmp(hard) <= 0 {
 			continue
 		}
-		raised.Spec.Hard[key], raised.Status.Hard[key] = wanted, wanted
+		raise(raised, key, wanted)
 		patch = append(patch, fmt.Sprintf("%q:%q", key, wanted.String()))
 		text := fmt.Sprintf("%s of quota %s from %s to %s", key, q.Name, &hard, &wanted)
 		if !others.IsZero() {
