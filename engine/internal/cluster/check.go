@@ -699,7 +699,9 @@ func (a *Check) devices(n *Node) {
 		}
 		for _, c := range h.Cards {
 			if _, here := held[c.ID]; here && c.Part != nil && shared[c.ID] {
-				parts[c.ID] = append(parts[c.ID], c.Part)
+				kept := *c.Part
+				kept.Compute = max(kept.Compute, 1)
+				parts[c.ID] = append(parts[c.ID], &kept)
 			} else if here {
 				held[c.ID]++
 			}

@@ -40,7 +40,14 @@ func (h *Hold) Keeps() []Kept {
 	out := make([]Kept, 0, len(h.Cards))
 	for _, c := range h.Cards {
 		if at := h.On.DeviceIndex(c.ID); at >= 0 {
-			out = append(out, h.On.keptFor(c.Part, at))
+			k := h.On.keptFor(c.Part, at)
+			// Nobody joins a card whose compute is all given away, a part of no compute neither: for one that is to come
+			// the last thousandth is kept.
+			//mutate: index-hold-last-compute
+			if k.Compute == 0 && !k.Whole {
+				k.Compute = 1
+			}
+			out = append(out, k)
 		}
 	}
 	return out
