@@ -49,7 +49,7 @@ func TestVersionsBringTheEarlierTemplateBack(t *testing.T) {
 			d := &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Template: template(change)}}
 			set := func(name, revision string, t corev1.PodTemplateSpec) *appsv1.ReplicaSet {
 				t.Labels = map[string]string{appsv1.DefaultDeploymentUniqueLabelKey: name}
-				return &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: "u" + "id", Annotations: map[string]string{"deployment.kubernetes.io/revision": revision}, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(d, appsv1.SchemeGroupVersion.WithKind("Deployment"))}}, Spec: appsv1.ReplicaSetSpec{Template: t}}
+				return &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: types.UID("u-" + name), Annotations: map[string]string{"deployment.kubernetes.io/revision": revision}, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(d, appsv1.SchemeGroupVersion.WithKind("Deployment"))}}, Spec: appsv1.ReplicaSetSpec{Template: t}}
 			}
 			f := &facts.Facts{Objects: facts.Objects{Deployments: []*appsv1.Deployment{d}, ReplicaSets: []*appsv1.ReplicaSet{set("old", "3", template(nil)), set("new", "4", template(change))}}}
 			all := history.Versions(f, d)
