@@ -11,8 +11,23 @@ import (
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
-// Candidates is the running workloads of all queues, in the order in which they may be evicted. It lives as long as
-// the model, and is used by one cycle at a time.
+// Preemption candidates: which running workloads a queue has, in which order they keep their allocations, and which of
+// them its part (its quota or fair share) does not cover. Every claim asks, and thousands of claims in a cycle may ask
+// about the same queue. Three things are therefore kept from cycle to cycle, each derived from the one before:
+//
+//	list    the running workloads of one queue, sorted          invalidated by Queue.Changes, Tree.Version
+//	below   the same with those of all queues below, merged     by a later edition of one of the lists
+//	cut     what of below a part does not cover, with sums      by the edition, the parts, the topology, the dimensions
+//
+// For example, queue a has a quota of 8 GPUs, and a1 and a2 below it run 6 GPUs each. The lists of a1 and a2 are merged
+// into the one of a, from which the cut takes the workload that comes last. When a pod of a1 ends, the list of a1 is
+// revised in place, that of a is merged anew when a claim next asks, and the cut with it. Lists of other queues stay.
+//
+// A question costs nothing but comparisons where nothing has changed; for each change a binary search and a move of
+// memory; and a merge for each queue above one that changed. Check (check.go) makes all of it anew and compares.
+
+// Candidates keeps the running workloads of all queues, in the order in which they keep their allocations. It lives as
+// long as the model. It has scratch memory, so that only one cycle, and one claim at a time, may use it.
 type Candidates struct {
 	m      *cluster.Model
 	ix     *index.Index
@@ -20,14 +35,14 @@ type Candidates struct {
 
 	// lists has an entry for each queue that was ever asked about. It is only looked up, never ranged over.
 	lists map[*cluster.Queue]*candidateList
-	// editions is how many editions of lists were numbered so far. A number is given once, and to one list.
+	// editions is the last number that was given to an edition of a list. Each is given once, and to one list.
 	editions uint64
 
-	// Scratch memory of claims and scans. What is in it has the number of the claim or the scan that wrote it, and
-	// means nothing to any other. That is what lets a claim begin without resetting the units and nodes of the one
-	// before.
-	claims uint64          // made so far
-	scans  uint64          // made so far
+	// claims, scans and nodes are scratch memory. What claims and scans write, in units and in nodes, carries the number
+	// of the claim or scan, and means nothing to any other. So a claim begins without resetting what the one before
+	// left. scans also numbers the passes over units that are no scans: cuts and picks.
+	claims uint64
+	scans  uint64
 	nodes  []candidateNode // by Node.Index
 }
 
@@ -36,12 +51,12 @@ func New(m *cluster.Model, ix *index.Index, placer *place.Placer) *Candidates {
 	return &Candidates{m: m, ix: ix, placer: placer, lists: make(map[*cluster.Queue]*candidateList)}
 }
 
-// candidateList is the running workloads of a queue, those first that keep their allocations longest: by priority,
-// then by start, then by key. It is kept from claim to claim and from cycle to cycle; the model notes which workloads
-// come, change or go (Queue.Changes), and the list is brought up to date when it is next asked for.
+// candidateList is the running workloads of a queue, those first that keep their allocations longest (compareRunning). It
+// is kept from claim to claim and from cycle to cycle; the model notes which workloads come, change or go (Queue.Changes),
+// and the list is brought up to date when it is next asked for (runningOf).
 //
-// A list with the queues below it is made of the lists of the children, and a cut of that. Each states the edition
-// that it was made of, so that nothing has to be invalidated:
+// A list with the queues below it is made of the lists of the children, and a cut of that. Each states the edition that it
+// was made of, so that nothing has to be told that something below it changed:
 //
 //	own list of a   edition 7
 //	own list of b   edition 9     b changed last
@@ -54,16 +69,19 @@ type candidateList struct {
 	all []*running
 	// by finds an entry of all.
 	by map[cluster.Workload]*running
-	// of is the Tree.Version of the queues that the list was made at. In another tree all of it is made anew.
+	// of is the Tree.Version that the list was made at. In another tree the queue may have another payer above it, and
+	// the list is made anew.
 	of uint64
-	// revised is when all last changed, as editions are numbered.
+	// revised is the edition at which all last changed.
 	revised uint64
 	// below is all with the running workloads of the queues below, in the order of compareBelow; unused where there
 	// are none.
 	below []*running
-	// edition is that of below, or of all where there are no queues below.
+	// edition is that of below, or of all where there are no queues below. It is never less than revised after
+	// runningBelow.
 	edition uint64
-	// ranked is below in the order that it has among the queues beside this one: the parent merges these.
+	// ranked is the list (below, or all) in the order of compareBelow for the parent, which merges it with those of its
+	// other children. It is as of the edition that the parent last merged.
 	ranked []*running
 	// cut is the last one that was made of the list; its own fields say what it is good for.
 	cut cut
@@ -80,18 +98,21 @@ func (s *Candidates) candidatesOf(q *cluster.Queue) *candidateList {
 }
 
 // runningOf returns the queue's own running workloads, in order. The list is the one that is kept: callers must not
-// change it, and it is good until the next change of the model.
+// change it, and it is good until the next change of the model. It must not be asked for while pods are lifted in a
+// trial: the model notes no changes then (Model.Trying), and the list would be of the trial.
 func (s *Candidates) runningOf(q *cluster.Queue) []*running {
 	r := s.candidatesOf(q)
 	switch {
 	// To bring a list up to date costs a search and a move of memory for each change, to make it anew costs a sort.
-	// With changes for half of the list, making it anew is cheaper.
+	// With changes for half of the list, making it anew is cheaper. Followed is false where the model has dropped the
+	// changes because they were too many.
 	case !r.made || !q.Followed || r.of != s.m.Tree.Version || len(q.Changes) > 8+len(r.all)/2:
 		s.listCandidates(q)
 	case len(q.Changes) > 0:
 		changes := q.Changes
 		q.Changes = nil
-		// A gang that starts is noted once for each of its pods, and looked at once.
+		// A gang that starts is noted once for each of its pods, and looked at once. The changes are in no order that
+		// matters: revise looks at the workload as it is now.
 		seen := make(map[cluster.Workload]bool, len(changes))
 		for _, l := range changes {
 			if !seen[l] {
@@ -135,9 +156,13 @@ func (s *Candidates) listCandidates(q *cluster.Queue) {
 	slices.SortFunc(r.all, compareRunning)
 }
 
-// revise looks again at one running workload, which may have come, changed or gone. A pod by itself that is the same
-// object as before has only been lifted and put back by a trial, and is what it was. What is charged by what its node
-// is, by model, flavor, slice or part, may be another charge once the node has changed, and is looked at all the same.
+// revise brings the list up to date with one workload that has come, changed or gone. It costs a search of the list and a
+// move of the memory behind the place, and a division of the gang.
+//
+// A pod by itself that is the same object as before, in the same queue, was lifted and put back by a trial, and is what it
+// was: no edition is spent, so that no list or cut above is made anew. Where a charge follows from the node, by model,
+// flavor, slice or part, the node may have changed meanwhile, and the pod is looked at all the same
+// (TestCandidatesFollowTheSlicesOfTheirNodes).
 func (s *Candidates) revise(q *cluster.Queue, l cluster.Workload) {
 	r := s.candidatesOf(q)
 	was := r.by[l]
@@ -152,8 +177,9 @@ func (s *Candidates) revise(q *cluster.Queue, l cluster.Workload) {
 	}
 }
 
-// newRunning makes the running workload; nil where it has no allocations in the queue. Of a gang only the members
-// count that are charged to this queue and are not on their way out.
+// newRunning makes the running workload anew from the model; nil where it has no allocations in the queue. Of a gang only
+// the members count that are charged to this queue and are not on their way out. Nothing is taken over from the one before
+// it, so that units of an earlier claim are never used for a later one.
 func (s *Candidates) newRunning(q *cluster.Queue, l cluster.Workload) *running {
 	t := &running{payer: q, Workload: l}
 	stays := func(p *cluster.Pod) bool { return p.Payer == q && !p.Leaving() }
@@ -174,11 +200,13 @@ func (s *Candidates) newRunning(q *cluster.Queue, l cluster.Workload) *running {
 	return t
 }
 
-// replaceRunning puts the one in the place of the other, in order; nil: nobody. was has to be in the list.
+// replaceRunning removes was from the sorted list and inserts is; nil: nothing is removed, or inserted. was must be in the
+// list, at the place that its priority, start and key give it: they are those that it was made with, so that it is found
+// although the pods have changed since.
 func replaceRunning(all []*running, was, is *running) []*running {
 	if was != nil {
 		i, _ := slices.BinarySearchFunc(all, was, compareRunning)
-		for all[i] != was { // others of its rank and name
+		for all[i] != was { // equal ones come one after the other
 			i++
 		}
 		all = slices.Delete(all, i, i+1)
@@ -190,12 +218,12 @@ func replaceRunning(all []*running, was, is *running) []*running {
 	return all
 }
 
-// runningBelow returns the running workloads of the queue and of all below it, those first whose minimum the quotas
-// of the queues below it cover. So a workload that borrows from a queue beside it in the same department is the first
-// to give up what the department borrows.
+// runningBelow returns the running workloads of the queue and of all below it, in the order of compareBelow: those first
+// whose minimum the quotas of the queues below it cover. So a workload that borrows from a queue beside it in the same
+// department is the first to give up what the department borrows.
 //
-// It costs nothing but a walk over the queues below where no list has changed; otherwise a merge of the lists of the
-// children, of which only those that changed are sorted again.
+// Where no list has changed it costs a walk over the queues below. Otherwise it costs a merge of the lists of the children,
+// of which only those that changed are covered and sorted again. The list is the one that is kept, as with runningOf.
 func (s *Candidates) runningBelow(q *cluster.Queue) []*running {
 	own, r := s.runningOf(q), s.candidatesOf(q)
 	if len(q.Children) == 0 {
@@ -216,6 +244,8 @@ func (s *Candidates) runningBelow(q *cluster.Queue) []*running {
 	lists := [][]*running{own}
 	for _, c := range q.Children {
 		below := s.candidatesOf(c)
+		// coverBelow finds out what the quota of the child covers, which the order goes by. It depends on nothing but the
+		// list and the quotas, and a change of quotas is a change of the tree (Tree.Version).
 		if below.edition > r.edition {
 			below.ranked = append(below.ranked[:0], s.coverBelow(c)...)
 			slices.SortFunc(below.ranked, compareBelow(q))
@@ -231,8 +261,8 @@ func (s *Candidates) runningBelow(q *cluster.Queue) []*running {
 	return r.below
 }
 
-// compareBelow is the order of running workloads of the queue and of those below it: first those that all queues in
-// between cover.
+// compareBelow is the order of the running workloads of the queue and of those below it: first those that the quotas of
+// all queues between cover, and then by compareRunning. No two are equal, since a workload is charged to one queue.
 func compareBelow(q *cluster.Queue) func(a, b *running) int {
 	return func(a, b *running) int {
 		if x, y := a.coveredUpTo(q.Depth), b.coveredUpTo(q.Depth); x != y {
@@ -242,7 +272,7 @@ func compareBelow(q *cluster.Queue) func(a, b *running) int {
 	}
 }
 
-// merge makes one sorted list of two. Of equal workloads those of a come first.
+// merge makes one sorted list of two sorted ones, in new memory: the lists that it is made of are kept elsewhere.
 func merge(a, b []*running, compare func(a, b *running) int) []*running {
 	out := make([]*running, 0, len(a)+len(b))
 	for len(a) > 0 && len(b) > 0 {
@@ -254,19 +284,22 @@ func merge(a, b []*running, compare func(a, b *running) int) []*running {
 	return append(append(out, a...), b...)
 }
 
-// cut is the part of a list of candidates that a queue's part (its quota or fair share) does not cover, with what it
-// would free. It is kept with the list and used again for as long as everything that it was made of is the same: the
+// cut is the units in a list of candidates that a queue's part (its quota or fair share) does not cover, with the GPUs
+// that they would free. It is kept with the list and used again while everything that it was made of is the same: the
 // edition, the topology, the dimensions and the parts. That turns thousands of claims by the same right into one walk
 // over the list.
+//
+// One cut is kept for each list. Claims that ask for different resources in turns make it anew each time; most claims of a
+// cycle ask for the same.
 type cut struct {
-	// edition is that of the list of candidates.
+	// edition is that of the list of candidates; 0: no cut was made yet, since editions begin at 1.
 	edition uint64
-	// shape is that of the topology, since buckets are of it.
+	// shape is Topology.Shape, because buckets belong to it.
 	shape uint64
-	// dims is what the claimant asked for, of what is promised or shared.
+	// dims is the dimensions that the claimant asks for, of those that are promised to some queue, or shared.
 	dims []int
-	// parts is what the queue is promised of each of dims; where that is a fair share, followed by the shares of all
-	// queues below.
+	// parts is the queue's part of each of dims, in the unit of accounts. Where the part is a fair share, those of all
+	// queues below follow, in the order of cover.parts.
 	parts []int64
 	// over is those of dims of which the queue holds more than its part.
 	over []int
@@ -274,29 +307,33 @@ type cut struct {
 	// awaits says that places held for workloads of the queue were counted, which no edition tells: the cut is not
 	// used again.
 	awaits bool
-	// units is what may be asked back, in the order in which find comes upon it.
+	// units is what may be asked back, in the order in which find comes upon it, each after those in its spare.
 	units []*unit
-	// ripe is when all of the units have run for as long as they must. Until then claims must look at them one by
-	// one.
+	// ripe is when the last of the units has run for its minimum run time; zero: no start is known. Until then a claim
+	// must look at the units one by one (takeUnit).
 	ripe time.Time
 	// budgeted says that disruption budgets cover some unit.
 	budgeted bool
-	// gpus is what all units have, in GPUs; buckets is the same by bucket, one entry for each run of pods in one
-	// bucket.
+	// gpus is the whole GPUs of all units. buckets is the same by bucket, one entry for each run of pods in one bucket,
+	// so that a bucket may have several; pods on nodes without a bucket are in gpus only.
 	gpus    int64
 	buckets []bucketGPUs
 }
 
-// bucketGPUs is the GPUs that units have on the nodes of a bucket.
+// bucketGPUs is a number of whole GPUs on the nodes of a bucket.
 type bucketGPUs struct {
 	bucket *cluster.Bucket
 	gpus   int64
 }
 
-// cutOf returns the units of what a queue holds beyond its part of the dims; nil: it holds no more. share says that
-// the parts are fair shares, whose cut also depends on the shares of the queues below.
+// cutOf returns the cut of what a queue and those below it hold beyond the queue's part of the dims; nil: it holds no more
+// than that of any. share says that the parts are fair shares: these differ from cycle to cycle, and the cut also depends
+// on the shares of the queues below. The cut is the one that is kept, good until the next call for the same queue.
+//
+// It costs a few comparisons where the kept cut holds, and otherwise a walk over the list, by fair share with a sort.
 func (y *Cycle) cutOf(z *cluster.Queue, dims []int, part func(*cluster.Queue, int) int64, share bool) *cut {
 	s := y.Candidates
+	// newCover brings the list up to date, and with it the edition that is compared below.
 	v := newCover(s, z, dims, part)
 	if len(v.over) == 0 {
 		return nil
@@ -308,8 +345,9 @@ func (y *Cycle) cutOf(z *cluster.Queue, dims []int, part func(*cluster.Queue, in
 	awaited := y.awaitedBelow(z, dims)
 	var room [8]int64
 	parts := v.parts(room[:0], z)
-	// Everything that the cut depends on is compared. Places that are held are not: where there are any, now or when
-	// the cut was made, it is made anew.
+	// Everything that the cut depends on is compared. over is compared although it follows from the parts and from what
+	// the queue holds, since holds move that and not the edition. Which workloads places are held for is not compared:
+	// where there are any, now or when the cut was made, the cut is made anew.
 	if x.edition == r.edition && x.shape == s.m.Topology.Shape && slices.Equal(x.dims, dims) && slices.Equal(x.over, v.over) && !x.awaits && len(awaited) == 0 && slices.Equal(x.parts, parts) {
 		return x
 	}
@@ -323,8 +361,8 @@ func (y *Cycle) cutOf(z *cluster.Queue, dims []int, part func(*cluster.Queue, in
 	return x
 }
 
-// parts adds the queue's part of each of the dims, and those of all queues below it where parts are fair shares: the
-// numbers that a kept cut is compared by. The order is that of the tree.
+// parts appends the queue's part of each of the dims and, where parts are fair shares, those of all queues below it: the
+// numbers that a kept cut is compared by. The order is that of the tree, which checkCut relies on.
 func (v *cover) parts(to []int64, q *cluster.Queue) []int64 {
 	for _, dim := range v.dims {
 		to = append(to, v.part(q, dim))
@@ -337,10 +375,10 @@ func (v *cover) parts(to []int64, q *cluster.Queue) []int64 {
 	return to
 }
 
-// find lists the units: of the list of candidates, in order, what does not fit into the part beside those before.
-// What can never be evicted is covered before everything else, then what running workloads need at the least, then
-// their groups and then their members above that. So a workload that starts beyond the part takes nobody else's cover with it, unless it
-// goes before that one by priority and would fit into the part without it.
+// find lists in x.units what the part does not cover. It adds up what running workloads are charged in the order of the
+// list; what does not fit into the part beside those before it is not covered. What can never be evicted is covered before
+// everything else, then the minimums, then groups and then members above them. So a workload that starts beyond the part
+// uncovers no other, unless it goes before that one by priority and would fit into the part without it.
 //
 // For example, a queue has a quota of 8 GPUs and runs, by priority: a with 4 GPUs, b with 6, c with 2, d with 4, all
 // of them evictable. a is covered (4 of 8), b is not (10), c is (6), d is not (10). The cut is b and d: evicting both
@@ -350,10 +388,11 @@ func (v *cover) parts(to []int64, q *cluster.Queue) []int64 {
 // GPU each has its minimum covered before anybody grows, and keeps the other 2 members only as far as the quota
 // reaches after that.
 //
-// It is deterministic because the list is. It costs one look at each running workload, twice where gangs have members
-// above their minimum.
+// pass is a number that no unit has been marked with, by which each unit is listed once. It costs one look at each running
+// workload, and two more where gangs have members above their minimum.
 func (x *cut) find(v *cover, awaited []awaited, pass uint64) {
 	v.firm()
+	// take lists a unit once: it may be met as a spare member of a group, and by itself.
 	take := func(u *unit) {
 		if u.pass != pass {
 			u.pass = pass
@@ -369,16 +408,21 @@ func (x *cut) find(v *cover, awaited []awaited, pass uint64) {
 			v.covers(awaited[0].takes, nil)
 			awaited = awaited[1:]
 		}
+		// A minimum that is not covered takes all that is above it along: a gang never keeps its growth and loses its
+		// minimum. stays was covered by firm already and is not counted twice.
 		if !v.covers(t.core, t.stays) && v.lacks(t.payer, t.size) {
 			for _, u := range t.units {
 				take(u)
 			}
 		}
+		// Units above a minimum come first in units, and they alone have a size.
 		elastic = elastic || len(t.units) > 0 && t.units[0].size != nil
 	}
 	for _, g := range awaited {
 		v.covers(g.takes, nil)
 	}
+	// Then what workloads have above their minimum, groups before single members: a replica that serves is worth more than
+	// one more worker.
 	for _, groups := range []bool{true, false} {
 		for _, t := range v.all {
 			for i := 0; elastic && i < len(t.units); i++ {
@@ -395,16 +439,18 @@ func (x *cut) find(v *cover, awaited []awaited, pass uint64) {
 	}
 }
 
-// awaited is a workload that a place is held for and that has not started.
+// awaited is a workload that a place is held for and that has not started. takes is what its places are charged, in the
+// unit of accounts.
 type awaited struct {
 	key      string
 	priority int32
 	takes    quantity.Vector
 }
 
-// awaitedBelow lists those of the queue and of all below it, by priority: their places are covered as if they ran.
-// Otherwise the quota would seem to cover another workload in their stead, which would be evicted once they start. It
-// lists none where nothing of the dims is pledged, which is most often so and costs a look at the dims.
+// awaitedBelow lists the awaited workloads of the queue and of all below it, the highest priority first and then by key:
+// their places are covered as if they ran. Otherwise the quota would seem to cover another workload in their stead, which
+// would be evicted once they start. It lists none where nothing of the dims is pledged, which is most often so and costs a
+// look at the dims; otherwise it costs a look at each hold.
 func (y *Cycle) awaitedBelow(z *cluster.Queue, dims []int) (out []awaited) {
 	//mutate: cover-awaited
 	if !slices.ContainsFunc(dims, func(dim int) bool { return z.Pledged.At(dim) > 0 }) {
@@ -427,7 +473,7 @@ func (y *Cycle) awaitedBelow(z *cluster.Queue, dims []int) (out []awaited) {
 	return out
 }
 
-// appraiseCut adds up what the units of the cut would free, and finds out from when on all of them may be evicted.
+// appraiseCut sets ripe, budgeted, gpus and buckets from the units. It costs a look at each of their pods.
 func (s *Candidates) appraiseCut(x *cut) {
 	x.ripe, x.budgeted, x.gpus = time.Time{}, false, 0
 	for _, u := range x.units {
@@ -450,8 +496,10 @@ func (s *Candidates) appraiseCut(x *cut) {
 	}
 }
 
-// Displaced adds the pods of the queue's running workloads that leave when the nodes are to be empty, and returns the
-// gangs of which nothing stays. Where what is left of a gang is on those nodes, all of the gang leaves.
+// Displaced adds to out the pods of the queue's running workloads that must leave so that the nodes become empty, and
+// returns the gangs of which nothing stays. A unit with a pod on such a node leaves whole, with the units that go before
+// it: where the minimum of a gang has a pod there, all of the gang leaves. Package dismiss asks, for nodes that are booked
+// or quarantined. Work that may not be evicted is in no unit, and stays.
 func (s *Candidates) Displaced(q *cluster.Queue, on func(*cluster.Node) bool, out map[*cluster.Pod]bool) (gangs []*cluster.Gang) {
 	for _, t := range s.runningOf(q) {
 		for _, u := range t.units {

@@ -8,16 +8,24 @@ import (
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
-// A place is held for the workload that it was freed for. Whoever could evict that workload once it ran there may
-// have the place before it starts, so that nobody starts only to be evicted at once. A workload that was promised the
-// start keeps it.
+// Places held for others. A place is held for the workload that it was freed for, until its victims are gone. A claimant
+// that could evict that workload as soon as it ran there takes the place before it starts; otherwise the workload would
+// start only to be evicted at once (scenario outbid). A workload that was promised the start keeps its place (scenario
+// outbid-not-promised).
 //
 // For example, b borrows 8 GPUs, and 8 GPUs on n1 are held for b until their last user is gone. Now queue a, within
 // its quota, asks for 8. It could reclaim them from b as soon as b runs. So it is given the place, b loses no work,
 // and b looks for another place in its own turn.
+//
+// A claim goes through two steps. outbid lists the places to which the claimant has a right, each judged by itself and
+// with the rules of legal.go. An attempt (claim.attempt) then ignores all of them at once, because it is not known which
+// one is in the way, and lose finds out which of them the claimant's place really costs: the others are put back.
+//
+// Nothing is kept: the list follows from the holds and accounts of the model at the moment of the claim.
 
-// outbid lists the places held for workloads that the claimant could evict if they ran there, by key. It costs a look
-// at each hold, and for those in other queues what covering the hold costs.
+// outbid lists the places held for workloads that the claimant could evict if they ran there, by key, and notes the right
+// to each (c.rights). nil where nothing is held. It costs a look at each hold and, for holds of other queues, what covering
+// the hold costs (coversHeld).
 func (c *claim) outbid() []*cluster.Hold {
 	s := c.y.Candidates
 	if len(s.m.Holds) == 0 {
@@ -27,6 +35,8 @@ func (c *claim) outbid() []*cluster.Hold {
 	c.rights = make(map[*cluster.Hold]right)
 	//archtest:any-order the result is sorted
 	for _, h := range s.m.Holds {
+		// A hold without a node keeps nothing. One for a pod that is moved (Coming) is not outbid: its workload has been
+		// evicted on the promise of the place.
 		if h.On == nil || h.Coming || h.IsFor(c.g) {
 			continue
 		}
@@ -39,17 +49,20 @@ func (c *claim) outbid() []*cluster.Hold {
 	return out
 }
 
-// right is how far up its tree the claimant's queue must be within quota, or within its share, for a place of
-// another; -1: not at all. It is what reach is for a unit.
+// right is how far up its tree the claimant's queue must be within its quota, and within its fair share, to have a place
+// that is held for another: 0 its own queue, 1 the parent too; -1: it need not be. It is for a hold what unit.reach is
+// for a unit.
 type right struct{ quota, share int }
 
 // outbids says whether the claimant could evict the workload that the place is held for, and by what right: the rules
-// of legal.go, asked about a workload that does not run yet.
+// of legal.go, asked about a workload that does not run yet. Work that overran or is idle has no counterpart here, since
+// what has not started does neither.
 func (c *claim) outbids(h *cluster.Hold) (right, bool) {
 	none := right{-1, -1}
 	g := c.y.m.Awaiting(h.Gang)
 	// A gang that runs already grows there, and its units are judged as candidates. Work that may not be evicted
-	// keeps its place.
+	// keeps its place. Where the hold is charged to another queue than the gang, the gang has been moved since, and the
+	// hold says nothing about its new queue.
 	if g == nil || !g.Evictable || g.Runs || g.Payer == nil || g.Payer != h.Payer {
 		return none, false
 	}
@@ -58,7 +71,8 @@ func (c *claim) outbids(h *cluster.Hold) (right, bool) {
 		return none, false // others ended for its promise
 	}
 	t := g.TurnNow()
-	// In the claimant's own queue priority decides, unless the workload has waited for so long that it is promoted.
+	// In the claimant's own queue priority decides, unless the workload has waited for so long that it is promoted: then it
+	// would not be evicted once it runs either (running.promoted).
 	if g.Payer == c.q {
 		spec := c.q.Spec
 		//mutate: outbid-by-priority
@@ -67,6 +81,7 @@ func (c *claim) outbids(h *cluster.Hold) (right, bool) {
 	if c.q == &c.y.m.Unqueued {
 		return none, false
 	}
+	// Other queues: by quota, and where that gives no right, by fair share.
 	quota := func(x *cluster.Queue) bool { return len(c.dims) > 0 && c.fitsIn(x, c.y.m.Quota) }
 	shared := c.sharedDims()
 	share := func(x *cluster.Queue) bool { return len(shared) > 0 && c.fitsShare(x, shared) }
@@ -78,8 +93,12 @@ func (c *claim) outbids(h *cluster.Hold) (right, bool) {
 	return right{-1, reach}, ok
 }
 
-// exceeds says whether the gang, for which a place is held, exceeds with it the part of its queue where its queues
-// and the claimant's meet, while the claimant's are within theirs up to there. reach is how far up that is.
+// exceeds says whether the gang, for which a place is held, exceeds with it the part of the queue z above it that is beside
+// a queue x above the claimant, while x and all queues below it are within their parts with the claimant. reach is how far
+// above the claimant's queue x is, and -1 where the answer is no because the claimant's queues are not within theirs.
+//
+// There is at most one such pair, where the ways up from both queues meet. It costs a look at each pair of queues on the
+// two ways up, and one cover.
 func (c *claim) exceeds(g *cluster.Gang, priority int32, within func(*cluster.Queue) bool, dims []int, part func(*cluster.Queue, int) int64) (reach int, ok bool) {
 	for x := c.q; x != nil && within(x); x = x.Parent {
 		for z := g.Payer; z != nil; z = z.Parent {
@@ -92,10 +111,12 @@ func (c *claim) exceeds(g *cluster.Gang, priority int32, within func(*cluster.Qu
 	return -1, false
 }
 
-// coversHeld says whether the queue's part is enough for what is held for the gang beside all that goes before it:
-// what can never be evicted, and what runs at no lower a priority than the gang's.
+// coversHeld says whether the queue's part is enough for what is held for the gang, beside all that is covered before it:
+// what can never be evicted, and the minimums of what runs at no lower a priority. It adds to v, which the caller made for
+// this question and drops. It costs a look at each running workload of the queue and of those below.
 func (c *claim) coversHeld(v *cover, g *cluster.Gang, priority int32) bool {
 	held := c.y.m.OwnHeld(g)
+	// The queue holds no more than its part, or nothing of what it holds too much of is held for the gang.
 	//mutate: outbid-devices-only -> len(v.over) == 0
 	if len(v.over) == 0 || !v.lacks(g.Payer, held) {
 		return true
@@ -109,14 +130,18 @@ func (c *claim) coversHeld(v *cover, g *cluster.Gang, priority int32) bool {
 	return v.covers(held, nil)
 }
 
-// lose puts the places of others back where they still have room beside the claimant's, and its queues too, and
-// returns the others. It is false where the claimant, with the places that it has found, has no right to those. The
-// caller rolls all of it back.
+// lose returns those places of others that cannot stay beside the places that the claimant has found; ok is false where
+// the claimant, with its places, has no right to one of them. It is called in a trial in which all of c.theirs are
+// ignored, and puts back those that can stay, one by one in the order of their keys. The caller rolls all of it back.
 //
 // Without this a claimant that needs one place of another would take all of them: try ignores them together, because
 // it is not known beforehand which one is in the way.
+//
+// For example, n1 is held for b and n2 for c, both of a queue that borrows, and the claimant is placed on n1. The place
+// of c still has its room, and is put back; that of b has none, and is lost.
 func (c *claim) lose(places []*cluster.Hold) (lost []*cluster.Hold, ok bool) {
 	s := c.y.Candidates
+	// mine is copies of the places, since the places themselves enter the model only when they are carried out.
 	var mine []*cluster.Hold
 	for _, h := range places {
 		mine = append(mine, h.Like())
@@ -136,12 +161,15 @@ func (c *claim) lose(places []*cluster.Hold) (lost []*cluster.Hold, ok bool) {
 			lost = append(lost, h)
 		}
 	}
+	// charged says whether the claimant's places are charged the dimension: a queue that holds too much of something else
+	// is not the claimant's doing.
 	charged := func(dim int) bool {
 		return slices.ContainsFunc(mine, func(h *cluster.Hold) bool {
 			return slices.ContainsFunc(h.Charge, func(d quantity.Demand) bool { return d.Dim == dim && d.Amount > 0 })
 		})
 	}
-	// Only the places that are really lost need a right, and each its own.
+	// Only the places that are really lost need a right, and each its own. It is asked now, with the claimant's places
+	// charged, since only they say which GPU model, and so which rate, it is charged by.
 	for _, h := range lost {
 		r := c.rights[h]
 		if !c.within(r.quota, c.dims, s.m.Quota, charged) || !c.within(r.share, c.sharedDims(), fairShare, charged) {
@@ -151,8 +179,9 @@ func (c *claim) lose(places []*cluster.Hold) (lost []*cluster.Hold, ok bool) {
 	return lost, true
 }
 
-// keptApart says whether anti-affinity keeps those that come to the place from those that come to the others. It
-// compares them in pairs, and only where some pod has such rules.
+// keptApart says whether anti-affinity keeps the pods that come to the place from those that come to the other places
+// (scenario held-apart-outbid). Room says nothing about that: the two may be on different nodes of one domain. It compares
+// the pods in pairs, and costs nothing where no pod of the cluster has such rules.
 func (c *claim) keptApart(h *cluster.Hold, others []*cluster.Hold) (apart bool) {
 	m := c.y.m
 	if !m.HasRules() {

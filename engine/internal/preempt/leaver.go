@@ -5,32 +5,42 @@ import (
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
-// Pods that are on their way out. What they leave is as good as free to a claimant that waits anyway, so that nobody
-// is evicted for room that is about to be there.
+// Leavers: pods that are on their way out, because they are being deleted or were evicted. What they leave is as good as
+// free to a claimant that waits anyway, so each trial takes them off their nodes before it looks for victims. Otherwise
+// somebody would be evicted for room that is about to be there.
 //
-// There are two kinds. On some nodes the leavers leave GPUs that nobody holds yet (free). On others all GPUs that
-// they leave are held for somebody (spoken): these are of no use to a claimant of GPUs, and taking them off costs a
-// trial time, so they stay where only GPUs matter.
+// There are two kinds. On some nodes the leavers leave GPUs that nobody holds yet (free). On others all GPUs that they
+// leave are held for somebody (spoken). These are of no use to a claimant of GPUs, and taking them off costs time in every
+// trial, so they stay where only GPUs matter.
+//
+// For example, two pods of 4 GPUs each leave n1, which has 8, and all 8 are held for a gang: both are spoken. If 4 were
+// held, both would be free, since what is left over is told for the node and not for each pod.
+//
+// Leavers follow from the pods of the model, the holds and the time. They are found once in a cycle, when first asked for,
+// and evict adds the victims of this plan. A hold that is made or given up later in the cycle does not sort them again: a
+// leaver in the wrong list costs a trial some time, or leaves room uncounted until the next cycle.
 
-// leavers is the pods that will be gone before long. It is worked out once in a cycle, and evict adds to it.
+// leavers is the pods that will be gone before long. The lists are sets: all pods of a list are taken off together.
 type leavers struct {
+	// known says that the lists were made in this cycle.
 	known bool
-	// free is those on nodes where they leave GPUs that nobody holds, in no order.
+	// free is the leavers on nodes where they leave GPUs that nobody holds, in no order.
 	free []*cluster.Pod
-	// spoken is those on nodes where all GPUs that they leave are held for somebody, in no order.
+	// spoken is the leavers on nodes where all GPUs that they leave are held for somebody, in no order.
 	spoken []*cluster.Pod
-	// on is the spoken ones, by node.
+	// on is the same pods as spoken, by node; nil: there are none.
 	on map[*cluster.Node][]*cluster.Pod
 }
 
-// takenOff is a pod on its way out that a trial has taken off its node, and that node: the pod itself has none then.
+// takenOff is a leaver that a trial has taken off its node, with that node: the pod itself has none then. Begins asks
+// when the node will be empty.
 type takenOff struct {
 	pod  *cluster.Pod
 	node *cluster.Node
 }
 
-// takeOffLeavers takes all that will be gone before long off their nodes. For GPUs alone, those do not matter whose
-// GPUs are held for others already.
+// takeOffLeavers takes the leavers off their nodes in the model, until the trial is rolled back. gpus says that only GPUs
+// matter, and so the spoken ones stay. findLeavers must have been called.
 func (y *Cycle) takeOffLeavers(gpus bool) {
 	for _, p := range y.leavers.free {
 		y.leave(p)
@@ -42,12 +52,14 @@ func (y *Cycle) takeOffLeavers(gpus bool) {
 	}
 }
 
-// leave takes the pod off its node. A pod with an owner is made again, and unless it ends for somebody, for whom its
-// place is held, it may be back before what it left is used: so it is counted as returning.
+// leave takes the pod off its node. A pod with an owner is made again. Unless it ends for somebody, for whom its place is
+// held, its replacement may be back before what it left is used: so what it was charged counts as returning, and cannot be
+// borrowed (scenario leaver-comes-back).
 func (y *Cycle) leave(p *cluster.Pod) {
 	charge := p.Charge
 	y.takenOff = append(y.takenOff, takenOff{p, p.Host})
 	y.m.Remove(p)
+	// The eviction may be about an earlier pod of the same name, which its UID tells.
 	e := y.m.Evictions[p.Key]
 	//mutate: evict-leaver-returns
 	if p.Owner != "" && (e == nil || e.UID != p.UID || e.For == "") {
@@ -57,8 +69,10 @@ func (y *Cycle) leave(p *cluster.Pod) {
 	}
 }
 
-// noteLeaver notes a pod that will be gone before long. Where what is free on its node, less what is held, and the
-// GPUs of all leavers on it come to nothing, everything that they leave is spoken for.
+// noteLeaver adds a pod that will be gone before long to one of the lists. Where the free GPUs of its node, after holds,
+// and the GPUs of all leavers on it come to nothing, everything that they leave is spoken for. A leaver without GPUs on a
+// full node is spoken for too, and so only counts where more than GPUs matter. The pod must have a node. It costs a look at
+// the pods of the node.
 func (y *Cycle) noteLeaver(p *cluster.Pod) {
 	// What is free already is after holds, and negative where they keep more than is free yet.
 	free := p.Host.Free.At(quantity.DimGPU)
@@ -78,8 +92,9 @@ func (y *Cycle) noteLeaver(p *cluster.Pod) {
 	}
 }
 
-// findLeavers finds, once in a cycle, the pods that will be gone before long. Queues count their leavers, so that it
-// costs a look at the pods of those queues alone that have some.
+// findLeavers finds the leavers, once in a cycle. Queues count theirs (Queue.Leavers), so that it costs a look at the pods
+// of those queues alone that have some. Every claim that evicts calls it before its first trial. A move does not: it is
+// made only where room is free now, and counts on no leaver.
 func (y *Cycle) findLeavers() {
 	if y.leavers.known {
 		return
@@ -96,7 +111,7 @@ func (y *Cycle) findLeavers() {
 	}
 }
 
-// noteLeavers notes those of one queue.
+// noteLeavers notes the leavers of one queue that can be expected to be gone before long.
 func (y *Cycle) noteLeavers(q *cluster.Queue) {
 	for _, p := range q.Pods {
 		if p.Leaving() && y.leavesSoon(p) {
@@ -105,12 +120,13 @@ func (y *Cycle) noteLeavers(q *cluster.Queue) {
 	}
 }
 
-// leavesSoon says whether a pod on its way out can be expected to be gone before long. A pod that is being deleted
-// and is late, by more than a change may take to be seen, may never go: its room is not counted on. While it is not
-// late, a cycle is asked for at that time.
+// leavesSoon says whether a pod on its way out can be expected to be gone before long. A pod that is being deleted and is
+// late by more than a change may take to be seen (Config.AssumeFor) may never go, as on a node that is lost: its room is
+// not counted on. While it is not late, the next cycle is due at that time at the latest, because the answer changes then.
+// A deletion of which the time is not known counts as late.
 func (y *Cycle) leavesSoon(p *cluster.Pod) bool {
 	if !p.Terminating {
-		return true // an eviction whose time is over has been dropped
+		return true // evicted: an eviction whose time is over has been dropped from the model (internal/memory)
 	}
 	by := p.ReleaseAt.Add(y.m.Config.AssumeFor)
 	if p.ReleaseAt.IsZero() || !cluster.Live(by, y.Now) {

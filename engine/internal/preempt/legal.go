@@ -10,18 +10,15 @@ import (
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
-// Who may be evicted for whom. Legality is judged unit by unit, as things stand before anybody is taken. That a set
-// of legal units is more than the claimant has a right to shows only once it has a place, and is asked then
-// (withinRights).
+// Legality: which units may be evicted for a claimant, and by what right. It is judged unit by unit, as accounts stand
+// before any unit is lifted. Whether a whole set of legal units is more than the claimant has a right to shows only once it
+// has a place, and is asked then (withinRights).
 //
 // For example, queue a has a quota of 16 GPUs and holds 8, its neighbour b has a quota of 8 and holds 16, in two
 // workloads of 8 GPUs that started at 9:00 and at 10:00. A gang of a asks for 8 GPUs. a is within its quota with it
 // (8 + 8 <= 16), so it may reclaim what the quota of b does not cover: the workload of 10:00. If a had a quota of 8
 // it could reclaim nothing, and only lower priorities of a itself would be legal.
 
-// claim is a gang that looks for others' work to be evicted for it. It is made in MakeRoom or MoveFor and dropped at
-// the end.
-//
 // There are five reasons for which work may be evicted for another, tried from the strongest to the weakest. A unit
 // keeps the first reason that applies, which becomes the cause of its eviction:
 //
@@ -31,53 +28,66 @@ import (
 //   - Idled: its GPUs were measured to do nothing for longer than its queue allows.
 //   - Preempted: it is in the claimant's own queue and of a lower priority.
 //
+// Whatever the reason, some units are never legal (takeUnit): those of a frozen queue, those that have not run for their
+// minimum run time, those that could not be evicted a short time ago, and those under budgets that must be kept.
+//
+// Evictions must not go in circles. Each reason is therefore a relation that the victim cannot have to the claimant in
+// return: what is above quota or share does not get back what is within; a lower priority does not get back what a higher
+// one has. Overrunning and idleness say nothing about quotas, so that takesBack asks for them.
+
+// claim is a gang that looks for work of others to be evicted for it. It is made in MakeRoom or MoveFor and dropped at the
+// end.
+//
 // Amounts of needs and own are as accounts count them, with GPUs in thousandths and at the rates of models; gpus is
 // in whole GPUs of nodes.
 type claim struct {
 	y *Cycle
+	// g and t are the gang and its turn. Tidy moves work for no gang, and claims for an empty one.
 	g *cluster.Gang
 	t cluster.Turn
 	// q is the queue that the gang is charged to; Model.Unqueued: none.
 	q *cluster.Queue
-	// gpus is the least that the gang asks for, of nodes.
+	// gpus is the least number of whole GPUs that the minimum of the gang takes of nodes.
 	gpus int64
-	// unrated is the same as queues count it, parts too, before the rates of models.
+	// unrated is the GPUs in needs before the rates of models, parts of GPUs included.
 	unrated int64
 	// needs is the least that the gang asks for, as queues count it. What it really takes is known once it has a
 	// place.
 	needs quantity.Vector
-	// own is what is held for the gang, and counts in its queues already.
+	// own is what is held for the gang, and counts in its queues already; nil: nothing.
 	own quantity.Vector
-	// dims is, of what it asks for, what some queue is promised; every GPU model and flavor that it might get is
-	// among them.
+	// dims is those dimensions of what the gang asks for of which some queue has quota. Every GPU model and flavor that
+	// the gang might get is among them.
 	dims []int
-	// id is the number of the claim. A unit is legal for it if unit.claim equals it.
+	// id is the number of the claim; 0: find was not called yet. A unit is legal for the claim if unit.claim equals it.
 	id uint64
-	// units is what is legal to evict, in no order that matters: whoever needs one sorts a copy.
+	// units is what is legal to evict, in no order that matters: whatever needs an order sorts a copy.
 	units []*unit
-	// theirs is the places held for others that the claimant may have.
+	// theirs is the places held for others that the claimant may have (holds.go), by key.
 	theirs []*cluster.Hold
-	// rights is by what right it may have each of them.
+	// rights is the right to each of theirs.
 	rights map[*cluster.Hold]right
 
-	// alike says that counting alone decides the gang; first is one of its members, and kins the ways to serve it.
+	// alike says that counting alone decides whether the gang has a place; first is then one of its members. kins is the
+	// ways to make classes of its members, one for each GPU model and flavor. prepare sets them.
 	alike bool
 	first *cluster.Pod
 	kins  []place.Kin
 
 	// owed says that its queue is within quota with it, so that it may reclaim.
 	owed bool
-	// sharing is how far up its queues are within their fair share; -1: not at all.
+	// sharing is how far up its queues are within their fair share with what they hold now (sharesKept).
 	sharing int
 	// preempts says that lower priorities of its own queue are among the units.
 	preempts bool
-	// gated says that limits of its queue keep it out too.
+	// gated says that limits of its queue keep it out too, with all leavers gone.
 	gated bool
 	// renounced says that what could be reclaimed is left out (attemptByShare).
 	renounced bool
-	// moving says that its units are moved, not taken away.
+	// moving says that its units are moved: each must have another place.
 	moving bool
-	// settling says that it is asked whether the claimant may have the place (settle).
+	// settling says that settle is being asked whether the claimant may have the place. Quotas are then asked for the
+	// right that the victims were chosen by, and not for the least that the gang needs (Settles).
 	settling bool
 	// disruption is that of the units that are lifted, or counted as gone.
 	disruption disruption
@@ -85,9 +95,9 @@ type claim struct {
 	over OverShare
 }
 
-// find lists the units that are legal to evict for the claim, in no order that matters. It costs a look at each
-// candidate of the queues that the claimant has a right against; cuts that are kept make that the candidates beyond
-// quota.
+// find lists the units that are legal to evict for the claim, and the places of others that it may have. What was listed
+// before is dropped. Where a unit will become legal at a known time, the next cycle is due then at the latest (Wake). It
+// costs a look at each unit that the claimant has a right against; cuts spare it the candidates that quota covers.
 func (c *claim) find() {
 	s := c.y.Candidates
 	// The number of the claim marks its units, so that nothing has to be reset when the next claim looks at the same
@@ -104,8 +114,8 @@ func (c *claim) find() {
 	c.overrun()
 	c.idle()
 	c.theirs = c.outbid()
-	// The claimant's own queue comes last. A claimant whose queue is owed quota takes it back from borrowers, and its
-	// neighbours in the queue, who have as much right to the quota, keep what they have.
+	// The claimant's own queue comes last. A claimant whose queue is owed quota takes it back from borrowers, and the other
+	// workloads of the queue, which have as much right to the quota, keep what they have.
 	if !c.owed || len(c.units) == 0 {
 		c.preempt()
 	}
@@ -114,8 +124,9 @@ func (c *claim) find() {
 // preempt makes legal what is of a lower priority in the claimant's own queue. A claimant that can ask its quota back
 // from others does that first, since its own queue has quota for both.
 //
-// Under timeshare a queue that is within its fair share must stay within it (sharing). Otherwise the claimant would
-// be evicted in turn by those who wait for their share, the victim would ask for its own again, and so on for ever.
+// Under timeshare a queue that is within its fair share must stay within it (sharing). Otherwise the claimant would be
+// evicted in turn for a workload that waits for its share, the victim would ask for its place again, and so on for ever
+// (scenario share-kept-by-preempting).
 func (c *claim) preempt() {
 	c.preempts = true
 	// The model keeps count of priorities by queue, so the common case is one comparison and no list is made.
@@ -159,7 +170,7 @@ func (c *claim) reclaim() {
 }
 
 // share makes legal what queues hold above both their fair share and their quota, as far up as the claimant's own
-// queue is within its share. It walks as reclaim does.
+// queue is within its share. It walks as reclaim does. It lists nothing but under timeshare.
 func (c *claim) share() {
 	dims := c.sharedDims()
 	reach := 0
@@ -173,8 +184,9 @@ func (c *claim) share() {
 	}
 }
 
-// sharesKept is how far up the claimant's queues are within their fair shares with what they have now, and stay so
-// when the claimant takes the place of another workload of its queue; -1: not at all, or there are no shares.
+// sharesKept is how far up the claimant's queues are within their fair shares with what they hold now, and stay so
+// when the claimant takes the place of another workload of its queue: 0 its own queue, 1 the parent too; -1: not at all, or
+// there are no shares.
 func (c *claim) sharesKept() int {
 	dims, reach := c.sharedDims(), -1
 	if len(dims) == 0 || c.q == &c.y.m.Unqueued {
@@ -192,8 +204,8 @@ func (c *claim) sharesKept() int {
 	return reach
 }
 
-// sharedDims lists what of the claimant's needs there are fair shares of; nil but under timeshare. What there are no
-// shares of, such as network adapters, keeps nobody from asking for its share of the rest.
+// sharedDims lists the dimensions of the claimant's needs that there are fair shares of; nil but under timeshare. What
+// there are no shares of, such as network adapters, keeps no claimant from asking for its share of the rest.
 func (c *claim) sharedDims() []int {
 	if c.y.m.Config.Policy != api.TimeShare || c.q.Fair == nil {
 		return nil
@@ -207,7 +219,8 @@ func (c *claim) sharedDims() []int {
 	return dims
 }
 
-// fitsShare says whether the queue is within its fair share with what the claimant asks for.
+// fitsShare says whether the queue is within its fair share with what the claimant asks for, in each of the dims, which are
+// of sharedDims.
 func (c *claim) fitsShare(q *cluster.Queue, dims []int) bool {
 	for _, dim := range dims {
 		// What is held for the claimant counts in Committed already, and is subtracted so that it does not count
@@ -219,14 +232,16 @@ func (c *claim) fitsShare(q *cluster.Queue, dims []int) bool {
 	return true
 }
 
-// fairShare is the queue's fair share of the dimension, as accounts count it.
+// fairShare is the queue's fair share of the dimension, as accounts count it. Package queue works shares out for each cycle.
 func fairShare(q *cluster.Queue, dim int) int64 { return q.Fair.At(dim) }
 
-// shareOrQuota is what nobody may take from a queue for a share. Where quotas promise more than there is, a share can
-// be less than the quota, and what was taken below the quota would be asked back by right.
+// shareOrQuota is the amount below which nothing is taken from a queue for a share. Where quotas promise more than there
+// is, a share can be less than the quota, and what was taken below the quota would be reclaimed.
 func shareOrQuota(q *cluster.Queue, dim int) int64 { return max(q.Fair.At(dim), q.Quota.At(dim)) }
 
-// fitsIn says whether the queue is within its part with what the claimant asks for, in every dimension of its needs.
+// fitsIn says whether the queue is within its part with what the claimant asks for, in every dimension of its needs that
+// some queue has quota of. GPU models and flavors are not asked, since it is not known which of them the gang gets:
+// withinRights asks for them.
 func (c *claim) fitsIn(q *cluster.Queue, part func(*cluster.Queue, int) int64) bool {
 	for _, dim := range c.dims {
 		if c.needs.At(dim) > 0 && q.Committed(dim)-c.own.At(dim)+c.needs.At(dim) > part(q, dim) {
@@ -244,7 +259,7 @@ func (s *Candidates) siblings(q *cluster.Queue) []*cluster.Queue {
 	return s.m.Tree.Top
 }
 
-// uncovered makes legal what a queue that holds more than its part does not have covered by it.
+// uncovered makes legal the units of the queue, and of those below it, that the queue's part of the dims does not cover.
 func (c *claim) uncovered(z *cluster.Queue, dims []int, part func(*cluster.Queue, int) int64, cause api.EvictionCause, reach int) {
 	if x := c.y.cutOf(z, dims, part, cause == api.Shared); x != nil {
 		for _, u := range x.units {
@@ -253,9 +268,9 @@ func (c *claim) uncovered(z *cluster.Queue, dims []int, part func(*cluster.Queue
 	}
 }
 
-// overrun makes legal what started after the claimant was promised its start, which has come, and runs longer than
-// was said. Before the start it asks for a cycle at that time. It looks at every running workload, and only for a
-// claimant with a promise.
+// overrun makes legal the workloads that started after the claimant was promised its start and have run for longer than
+// their authors said, once the time of the promise has come. Until then the next cycle is due at that time at the latest. It
+// looks at every running workload, and only for a claimant with a promise.
 func (c *claim) overrun() {
 	p := c.y.m.Promises[c.g.Key]
 	if p == nil {
@@ -327,8 +342,9 @@ func (c *claim) isOwed(t *running, dims []int, part, most func(*cluster.Queue, i
 	return false
 }
 
-// saidEnd is when the running workload would have ended as its author said, by the shorter of what it expected and
-// its longest run; zero: neither was said, or nobody knows when it started.
+// saidEnd is when the running workload would have ended as its author said: after the shorter of its declared run time and
+// its maximum run time; zero: neither was declared, or its start is unknown. Run times that were learned do not count, since
+// the author has promised nothing.
 func (y *Cycle) saidEnd(t *running) time.Time {
 	terms := t.terms
 	run := terms.Expected
@@ -341,8 +357,8 @@ func (y *Cycle) saidEnd(t *running) time.Time {
 	return t.started.Add(run)
 }
 
-// everyRunning visits the running workloads of all queues, by the name of the queue and then in the order of its
-// list.
+// everyRunning visits the running workloads of all queues, by the name of the queue and then in the order of its list; last
+// those without a queue.
 func (s *Candidates) everyRunning(visit func(*running)) {
 	for _, name := range cluster.SortedKeys(s.m.Queues) {
 		for _, t := range s.runningOf(s.m.Queues[name]) {
@@ -354,7 +370,8 @@ func (s *Candidates) everyRunning(visit func(*running)) {
 	}
 }
 
-// idle makes legal what was measured to do nothing for long enough, in a queue that does not let that be.
+// idle makes legal the units whose GPUs were measured to do nothing for as long as ReclaimIdle of their queue. It looks at
+// the running workloads of queues with that setting alone (Tree.Idle).
 func (c *claim) idle() {
 	for _, q := range c.y.m.Tree.Idle {
 		for _, t := range c.y.runningOf(q) {
@@ -368,8 +385,9 @@ func (c *claim) idle() {
 	}
 }
 
-// idles says whether all pods of the unit, and all that go before it, have done nothing for so long. Where some are
-// about to, it asks for a cycle at that time.
+// idles says whether all pods of the unit, and all that go before it, have done nothing for so long. One busy pod is enough
+// for a no, since the unit goes whole. Where a pod has been idle for less, the next cycle is due when it has been for long
+// enough.
 func (c *claim) idles(u *unit, after time.Duration) bool {
 	for _, p := range u.pods {
 		if p.Idle.IsZero() {
@@ -388,7 +406,7 @@ func (c *claim) idles(u *unit, after time.Duration) bool {
 	return true
 }
 
-// take makes all units of the running workload legal.
+// take makes all units of the running workload legal, as far as takeUnit lets it.
 func (c *claim) take(t *running, cause api.EvictionCause, reach int) {
 	if len(t.units) == 0 || t.Gang == c.g {
 		return
@@ -398,7 +416,8 @@ func (c *claim) take(t *running, cause api.EvictionCause, reach int) {
 	}
 }
 
-// minRun is how long a workload of the queue runs before it may be evicted for others.
+// minRun is the minimum run time of the queue's workloads: how long each of their pods runs before it may be evicted for
+// others. The queue's own setting goes before the one of the configuration; a queue above it has no say.
 func (s *Candidates) minRun(q *cluster.Queue) time.Duration {
 	if q.Spec != nil && q.Spec.MinRun > 0 {
 		return q.Spec.MinRun
@@ -408,11 +427,12 @@ func (s *Candidates) minRun(q *cluster.Queue) time.Duration {
 
 // takeUnit makes the unit legal, unless it is already or something about the unit itself forbids it: its queue, its
 // age, a refusal a short time ago, a budget. The first cause stays, so callers go from the strongest right to the
-// weakest.
+// weakest. Units of a workload must be taken in their order, since each looks at those that go before it.
 //
-// It asks for a cycle when a unit that is too young may be evicted.
+// The checks are in the order of their cost. For a unit that is too young the next cycle is due when it may be evicted.
 func (c *claim) takeUnit(u *unit, cause api.EvictionCause, reach int) {
 	t := u.of
+	// A gang that has lost members claims for the missing ones while the others run: it evicts none of its own.
 	//mutate: freeze-victims -> u.claim == c.id || t.Gang == c.g
 	if u.claim == c.id || t.Gang == c.g || t.payer.Frozen() {
 		return
@@ -443,7 +463,7 @@ func (c *claim) takeUnit(u *unit, cause api.EvictionCause, reach int) {
 	c.units = append(c.units, u)
 }
 
-// refusing says whether any pod could not be evicted a short time ago. It is worked out once in a cycle, and false
+// refusing says whether the eviction of any pod was refused a short time ago. It is worked out once in a cycle, and false
 // most often, which spares a lookup for each pod.
 func (y *Cycle) refusing() bool {
 	if !y.knowsRefused {
@@ -455,8 +475,8 @@ func (y *Cycle) refusing() bool {
 	return y.anyRefused
 }
 
-// refused says whether the pod could not be evicted a short time ago. The refusal is about that pod and no later one
-// of the same name.
+// refused says whether the eviction of the pod was refused a short time ago: the refusal has not expired (Until), and is
+// about this pod and not about an earlier one of the same name.
 func (y *Cycle) refused(p *cluster.Pod) bool {
 	e := y.m.Evictions[p.Key]
 	return e != nil && e.Refused && e.UID == p.UID && cluster.Live(e.Until, y.Now) && !y.m.IsRejected(api.KindEviction, p.Key)
