@@ -9,9 +9,18 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-// Estimate is when a waiting workload is expected to start. A time that nobody can tell is zero.
+// Forecasts: when the workloads that wait are expected to start. A forecast plays the line through, workload by workload,
+// with the functions by which a plan gives promises (promise.go): each is given the first time and place at which it fits
+// beside what runs until then and what was given to those before it. It does so three times, with three guesses at how
+// long work runs (Guess), and tells the result as a range.
 //
-// ForecastVersion goes with what it tells:
+// It is a simulation of the line and not of the future: no workload arrives, nothing fails, and nothing is evicted. It
+// decides nothing. It costs a promise for each workload in line, three times, each pass within its own budget
+// (forecastLifts); workloads behind the budget are told that it was used up.
+
+// Estimate is when a waiting workload is expected to start. A zero time is unknown.
+//
+// ForecastVersion is the version of its meaning:
 //
 //	1  2026-11-15  first
 //	2  2026-11-16  cause; what a plan made now leaves waiting is never expected now, and what waits behind another
@@ -21,9 +30,9 @@ type Estimate struct {
 	Earliest time.Time `json:"earliest,omitzero"` // if it were first in line and what runs ended soon
 	Likely   time.Time `json:"likely,omitzero"`   // in its turn, if all runs as long as half of its like do
 	Latest   time.Time `json:"latest,omitzero"`   // in its turn, if all runs as long as nine in ten of its like do
-	Because  string    `json:"because"`           // what it waits for
-	// Cause is of the gate that no end of running work opens, so that there is no time to tell: its queue is shut, or it
-	// waits behind a workload of which nobody knows when it starts. "": there is none.
+	Because  string    `json:"because"`           // what it waits for, in words
+	// Cause is that of the gate which no end of running work opens, so that no time is known: its queue is shut, or it waits
+	// behind a workload whose start is unknown. "": there is no such gate.
 	Cause why.Cause `json:"cause,omitempty"`
 }
 
@@ -37,20 +46,17 @@ type Entry struct {
 	Rank int32 // its priority, or the one that it was promoted to
 }
 
-// Forecast guesses three times, each in a pass of its own down the line: imagine makes the calendar
-// of a pass, in which nothing has been decided but what is reserved already, and gives the line to
-// do. planned is the calendar of a plan made now: what that plan starts is expected now, and
-// nothing else is. Each workload is given the first place that is left in its turn and time, which
-// is kept from those after it; for the earliest time it need not wait its turn.
+// Forecast makes the estimates of the workloads in line, in that order. imagine makes the calendar of a pass, in which
+// nothing has been decided but what is reserved already, and gives it to do with the line; afterwards it rolls the model
+// back. The line must be the same in each pass. planned is the calendar of a plan made now: what that plan starts is
+// expected now, and nothing else is. Each workload is given the first place that is left in its turn and time, which is kept
+// from those after it; for the earliest time it need not wait its turn.
 //
 // For example, it is noon and a node is in use by work of which one in ten of its like are over at
 // 12:30, half at 13:00 and nine in ten at 15:00. Two workloads are in line for the node; half of
 // their like take an hour, and nine in ten at most two. The first is likely to start at 13:00, and
 // at the latest at 15:00; the second at 14:00, and at the latest at 17:00. At the earliest each
 // could start at 12:30.
-//
-// It is a simulation of the line and not of the future: nobody arrives, nothing fails, and nobody
-// is evicted. It costs what a promise costs for each workload, three times.
 func Forecast(planned *Calendar, imagine func(by Guess, do func(*Calendar, []Entry))) []Estimate {
 	var out []Estimate
 	// The first pass also says why: what a workload waits for is much the same whichever guess is
@@ -85,9 +91,9 @@ func Forecast(planned *Calendar, imagine func(by Guess, do func(*Calendar, []Ent
 	return out
 }
 
-// order makes sure that an earlier estimate is not after a later one: places are taken in turn, and
-// so what runs for longer may by chance leave a better one. A zero time is left as it is, and
-// orders nothing.
+// order makes sure that Earliest is not after Likely, nor Likely after Latest. It can happen that they are: places are taken
+// in turn, and work that runs for longer may by chance leave a better one. An unknown time stays unknown,
+// and orders nothing.
 func (e *Estimate) order() {
 	if !e.Latest.IsZero() && e.Latest.Before(e.Likely) {
 		e.Latest = e.Likely
@@ -97,16 +103,20 @@ func (e *Estimate) order() {
 	}
 }
 
-// pass is one pass of a forecast down the line. Each workload has its turn once.
+// pass is one pass of a forecast down the line. Each workload has its turn once, and what it is given stays reserved for the
+// rest of the pass.
 type pass struct {
-	c       *Calendar
-	waiting map[string]*api.Waiting // what a plan made now leaves waiting, by workload
+	c *Calendar
+	// waiting is what a plan made now leaves waiting, by workload, and certs are the certificates of that plan.
+	waiting map[string]*api.Waiting
 	certs   []why.Certificate
-	heads   map[string]Head      // that shut their queues in that plan, by queue
-	starts  map[string]time.Time // of workloads that were passed; zero: nobody can tell
+	// heads is the heads of queues in that plan, by queue.
+	heads map[string]Head
+	// starts is when the workloads that had their turn start; zero: unknown.
+	starts map[string]time.Time
 }
 
-// newPass begins a pass with what the plan found.
+// newPass begins a pass on the calendar c with what the plan found.
 func newPass(c, planned *Calendar) *pass {
 	plan := &planned.draft.Plan
 	p := &pass{c: c, certs: plan.Certificates, heads: planned.heads.of, waiting: make(map[string]*api.Waiting, len(plan.Waiting)), starts: make(map[string]time.Time)}
@@ -118,8 +128,8 @@ func newPass(c, planned *Calendar) *pass {
 	return p
 }
 
-// expect foresees the start of the workload whose turn it is, and says what it waits for; cause is
-// of what no end of running work changes. A zero start: nobody can tell.
+// expect foresees the start of the workload whose turn it is, and says in words what it waits for. A zero start is unknown;
+// cause is then that of the gate which no end of running work opens, if there is one.
 func (p *pass) expect(q Entry) (start time.Time, cause why.Cause, because string) {
 	own, behind := p.gates(q)
 	start, cause, because = p.foresee(q, own, behind)
@@ -128,8 +138,9 @@ func (p *pass) expect(q Entry) (start time.Time, cause why.Cause, because string
 	return start, cause, because
 }
 
-// gates are those that the plan found shut for the workload, without whom it waits behind, and the
-// workloads that it waits behind. A workload that the plan starts has neither.
+// gates returns the gates that the plan found shut for the workload (own), but for those that name another workload, and
+// the keys of the workloads that it waits behind, in the plan or in this pass. A workload that the plan starts has none of
+// its own.
 func (p *pass) gates(q Entry) (own []why.Gate, behind []string) {
 	if w := p.waiting[q.Gang.Key]; w != nil {
 		for _, gate := range w.Gates {
@@ -140,7 +151,8 @@ func (p *pass) gates(q Entry) (own []why.Gate, behind []string) {
 			}
 		}
 	}
-	for _, gate := range p.c.Behind(q.Gang, q.Rank) { // one that is only older is not named to who has no room either
+	// The plan does not name a head that is only older to a workload that has no room either; this pass waits for it.
+	for _, gate := range p.c.Behind(q.Gang, q.Rank) {
 		if !slices.Contains(behind, gate.Object) {
 			behind = append(behind, gate.Object)
 		}
@@ -148,15 +160,16 @@ func (p *pass) gates(q Entry) (own []why.Gate, behind []string) {
 	return own, behind
 }
 
-// shut lets those after the workload, in its queue, wait behind it: where nobody is passed behind
-// every one that holds those after it up, else behind the head of the queue in the plan. Of
-// several, those after wait for the one that starts last, and longest for one of which nobody can
-// tell.
+// shut makes the workloads after this one, in its queue, wait behind it. In a strict queue they wait behind every workload
+// that holds them up; otherwise behind the one that was the head of the queue in the plan. Of several, they wait for the one
+// that starts last, and one whose start is unknown counts as the last.
 func (p *pass) shut(q Entry, own []why.Gate, start time.Time) {
 	c, queue := p.c, q.Gang.Queue()
 	h, ok := p.heads[queue]
 	switch {
 	case c.Strict(queue):
+		// was is the workload behind which they would wait so far. It stays, if it starts later than this one or its start
+		// is unknown.
 		was, led := c.heads.of[queue]
 		if !ok || !c.holdsUp(queue, own) || led && (p.starts[was.Key].IsZero() || !start.IsZero() && start.Before(p.starts[was.Key])) {
 			return
@@ -167,11 +180,12 @@ func (p *pass) shut(q Entry, own []why.Gate, start time.Time) {
 	}
 }
 
-// foresee finds the start of a workload with the gates, not before those that it waits behind, and
-// keeps its place from those after it. Why there is none is said as sharply as it is known: a gate
-// that time does not open, a head without a time, the budget, or no end that helps.
+// foresee finds the start of a workload with the gates, not before the workloads that it waits behind, and reserves its
+// place, so that it is kept from those after it. Where there is no start the most specific reason is said: a gate that time
+// does not open, a head whose start is unknown, the budget, or that no end of running work helps.
 func (p *pass) foresee(q Entry, own []why.Gate, behind []string) (time.Time, why.Cause, string) {
 	c, g := p.c, q.Gang
+	// Places that are held for the gang are its own.
 	m := c.m.Mark()
 	c.ask.Claim(g)
 	defer c.m.Rollback(m)
@@ -179,6 +193,7 @@ func (p *pass) foresee(q Entry, own []why.Gate, behind []string) (time.Time, why
 	if i := slices.IndexFunc(own, func(gate why.Gate) bool { return !Passing([]why.Gate{gate}) }); i >= 0 {
 		return time.Time{}, own[i].Cause, own[i].Sentence(p.certs)
 	}
+	// floor is the latest start of those that it waits behind, last the workload that has it.
 	floor, last := time.Time{}, ""
 	for _, key := range behind {
 		at, passed := p.starts[key]
@@ -205,6 +220,8 @@ func (p *pass) foresee(q Entry, own []why.Gate, behind []string) (time.Time, why
 	case r == nil:
 		return time.Time{}, "", "there is no place for it when all that says when it ends has ended"
 	}
+	// The plan knows more than a forecast does, such as that members of the gang are missing. What it leaves waiting does
+	// not start now, and there is no later time at which that would change by itself.
 	//mutate: forecast-not-now
 	if w := p.waiting[g.Key]; w != nil && !r.start.After(c.now) {
 		return time.Time{}, w.Cause, w.Gates[0].Sentence(p.certs)
