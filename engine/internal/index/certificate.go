@@ -14,30 +14,52 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-// Question tells certificates of a plan apart: the same question of the same state has one. It is
-// comparable, and used as the key of a map. Need is how many pods are to be placed, and Segment how
-// many of them must share a domain of SegmentLevel; 0: it has no segments. Levels are by number, or
-// cluster.AnyLevel or cluster.NodeLevel. Pinned is the name of the one domain that counts, because
-// members run there; "": all count.
+// Certificates: the proof that pods of a class have no place. A certificate divides all nodes into rows, by domain and by
+// what they look like to the class, and says of each row how many nodes it has, how many pods fit there, and what keeps out
+// the rest. It is complete and can be added up by hand: the rows are all nodes, the sums of the rows are the sums of the
+// domains, and no domain reaches what is needed. internal/oracle does add it up.
+//
+// A plan may have to prove thousands of refusals on thousands of nodes. Two things make that cheap. Nodes of one kind look
+// alike to a class, so that what excludes them is worked out once for each kind (kindProof). And the counts are kept by
+// bucket and added up by domain, so that a change on one node costs one bucket (table.go). This file has the first, and what
+// is said in words:
+//
+//	Certify        the certificate for one question: the shared body, what is needed, and the cause
+//	kindProof      what certificates say of nodes of one kind; by group of kinds, or by sign
+//	clauses        what excludes all nodes of a kind, whatever is free
+//	localClauses   what excludes one node beside that: its name, or what is on it now
+//
+// What proofs are derived from, and what invalidates them: kinds (a node that gets another spec has another kind, and
+// forgetMasks drops all proofs when kinds are made anew), refusals (Class.refuse), and the numbers of classes within a
+// certificate, which change when a kind comes or goes (proofs.epoch).
+
+// Question tells the certificates of a plan apart: the same question of the same state has one. It is comparable, and used as
+// the key of a map.
 type Question struct {
-	Class               *Class
-	Need, Segment       int
+	Class *Class
+	// Need is how many pods are to be placed; Segment how many of them must share a domain of SegmentLevel, 0: the gang has
+	// no segments.
+	Need, Segment int
+	// Level is the level of which one domain must hold all of them. Levels are by number, or cluster.AnyLevel or
+	// cluster.NodeLevel.
 	Level, SegmentLevel int
-	Pinned              string
-	Unmet, UnmetSegment string // names of levels that no node is in
-	At                  uint64 // Model.Standing
+	// Pinned is the name of the one domain that counts, because members run there; "": all count.
+	Pinned string
+	// Unmet and UnmetSegment are the names of levels that were asked for and that no node is in.
+	Unmet, UnmetSegment string
+	// At is Model.Standing: the state of the model that is asked about.
+	At uint64
 }
 
-// Certify counts, per domain and node class, how many pods fit and what keeps out the rest. It is
-// the proof of a no: each row says of so many nodes how many pods fit on them, the sums of the rows
-// are the sums of the domains, and no domain reaches what is needed. Whoever doubts it can add it
-// up, and internal/oracle does.
+// Certify makes the certificate that answers the question, and names the cause that its counts amount to. The class must be
+// up to date, and there must be no place for what is needed: of a gang that fits it would prove nothing.
 //
 // For example, a gang of 4 pods with 8 GPUs each must share a rack. Rack r1 has 3 nodes of which
 // each holds one, and rack r2 has 9 nodes with 4 GPUs free on each: its row says 0 fit, 9 nodes are
 // short of GPUs, the best by 4. The largest sum is 3, and 3 is less than 4.
 //
-// Most of it (body) is shared by all questions about the class and level, whatever they need.
+// Most of it (body) is shared by all questions about the class and level, whatever they need: its lists must not be written
+// to. Where nothing has changed since the last one it costs a lookup; see table.go.
 func (x *Index) Certify(key Question) (why.Certificate, why.Cause) {
 	c := key.Class
 	cert := why.Certificate{
@@ -53,6 +75,7 @@ func (x *Index) Certify(key Question) (why.Certificate, why.Cause) {
 		cert.Domains = slices.Clone(cert.Domains)
 		x.countSegments(key, &cert)
 	}
+	// Rules between pods come before the causes that are counted: without them there would be room.
 	//mutate: cause-pod-rules
 	if b.matching > 0 && b.largest > 0 && x.keptByRules(c, key) {
 		return cert, why.PodRules
@@ -60,7 +83,8 @@ func (x *Index) Certify(key Question) (why.Certificate, why.Cause) {
 	return cert, b.cause(c, &cert)
 }
 
-// requestOf is what a pod of the class asks for, by name, and of cards apart from that.
+// requestOf is what a pod of the class asks for of its node, in the units of nodes and by name of the resource, and after
+// that what it asks for of cards. That each pod is one pod of the node's number is left out: every pod is.
 func (x *Index) requestOf(c *Class) []api.Amount {
 	out := make(api.Resources, 0, len(c.Demands))
 	for _, d := range c.Demands {
@@ -71,7 +95,8 @@ func (x *Index) requestOf(c *Class) []api.Amount {
 	return append(out.Sorted(), partRequest(c.Shape.Spec.Part)...)
 }
 
-// partRequest is what is asked of one card, and of how many, under names of its own.
+// partRequest is what a part takes of one card, and of how many cards, under names that no resource has (why.CardMemory and
+// others); nil: there is no part. What is not asked for is left out.
 func partRequest(p *api.Part) (out []api.Amount) {
 	if p == nil {
 		return nil
@@ -87,7 +112,8 @@ func partRequest(p *api.Part) (out []api.Amount) {
 	return out
 }
 
-// partSupply is what an empty node has of the same: of its largest card, and cards in all.
+// partSupply is what an empty node has of the same: the amounts of its largest card, and the number of cards that give parts.
+// model "" is any. nil where no card will do.
 func partSupply(p *api.Part, cards []device.Card, model string) (out []api.Amount) {
 	var memory, count int64
 	for i := range cards {
@@ -112,8 +138,8 @@ func partSupply(p *api.Part, cards []device.Card, model string) (out []api.Amoun
 	return out
 }
 
-// countSegments enters in each domain how many whole segments it holds, which is what a gang with
-// segments is measured by. Nodes outside any domain of the level have none.
+// countSegments enters in each domain of the certificate how many whole segments it holds, which is what a gang with
+// segments is measured by. Nodes outside any domain of the level have none. It costs a look at the buckets of each domain.
 func (x *Index) countSegments(key Question, cert *why.Certificate) {
 	parts := x.Parts(key.Class, Scope{}, key.Level)
 	for i := range cert.Domains {
@@ -126,21 +152,24 @@ func (x *Index) countSegments(key Question, cert *why.Certificate) {
 	}
 }
 
-// proofs is what certificates of a class share. Everything in it can be dropped and made anew
+// proofs is what all certificates of a class share. Everything in it can be dropped and made anew
 // (forgetProofs).
 //
 // Node kinds that the class cannot tell apart are one kindProof, and certificates call these
 // classes by number: in the order of their keys, so that two certificates of one state agree word
 // by word. When a kind comes or goes the numbers change, and with them every row that was made
 // before.
+//
+// For example, a class meets kinds with the keys "pool=a" and "pool=c": they are numbers 0 and 1. A node of a pool b comes.
+// Its kind is number 1 from then on, pool=c is 2, and all rows, which name classes by number, are void.
 type proofs struct {
 	byGroup []*kindProof // by group of node kinds; nil: not met yet
 	bySign  map[sign]*kindProof
 	numbers []*kindProof // by number: sorted by key
-	epoch   uint64       // goes up when numbers change
-	made    uint64       // goes up when a bucket is given other rows
-	counted position     // that the rows of all buckets are of
-	ruled   uint64       // likewise, of a class under rules between pods
+	epoch   uint64       // goes up when numbers change: rows and bodies of another epoch are void
+	made    uint64       // goes up when a bucket is given rows that say something else
+	counted position     // the state that the rows of all buckets are of
+	ruled   uint64       // likewise, of a class under rules between pods (Class.ruled)
 	bodies  []*body      // one for each level that was asked about
 }
 
@@ -148,17 +177,17 @@ type proofs struct {
 // after a trial that was rolled back.
 type position struct {
 	room  uint64 // Room.Now
-	shape uint64 // of the topology, to which a level may come between
+	shape uint64 // Topology.Shape: a level may come without a change of any node's room
 }
 
-// add gives the kind its number, at the place where its key belongs. Those after it get the next.
+// add gives the kind the number at, which is the place where its key belongs among the others. Those after it get the next.
 func (p *proofs) add(at int, k *kindProof) {
 	p.numbers = slices.Insert(p.numbers, at, k)
 	p.renumber()
 }
 
-// keep drops the kinds that are not present any more. What groups and signs say of kinds that stay
-// is still true, and the index by sign is made anew.
+// keep drops the kinds that are not present any more; present is by number. What groups say of kinds that stay is still
+// true. The index by sign is made anew as kinds are met.
 func (p *proofs) keep(present []bool) {
 	kept := make([]*kindProof, 0, len(p.numbers))
 	for i, k := range p.numbers {
@@ -175,7 +204,8 @@ func (p *proofs) keep(present []bool) {
 	p.renumber()
 }
 
-// renumber gives the kinds their numbers again, and lets all rows be made anew.
+// renumber gives the kinds their numbers by their places in the list. All rows are void by that, since they name classes by
+// number.
 func (p *proofs) renumber() {
 	p.epoch++
 	for i, k := range p.numbers {
@@ -184,19 +214,19 @@ func (p *proofs) renumber() {
 }
 
 // kindProof is how node kinds that the class cannot tell apart look to it: what certificates say of
-// them, and which clauses exclude them.
+// them, and which clauses exclude them, whatever is free.
 type kindProof struct {
-	number   int
-	key      string
-	class    why.Class
-	personal bool           // what excludes a node depends on its name
-	clauses  []why.Clause   // clauses that depend on a node's name aside
-	removes1 []why.Clause   // the clauses of one node, counted and sorted
-	removed  [][]why.Clause // by number of nodes: the same; nil: not made yet
+	number   int            // in certificates of this epoch
+	key      string         // all that is said of the kind in words, by which kinds are sorted
+	class    why.Class      // how certificates describe the nodes
+	personal bool           // what excludes a node depends on its name, and is asked of each node
+	clauses  []why.Clause   // what excludes all of its nodes, once each; empty: nothing does, or personal
+	removes1 []why.Clause   // the clauses of one node, counted and sorted; nil: not made yet
+	removed  [][]why.Clause // by number of nodes: the same of so many; nil: not made yet
 }
 
-// removes are the clauses, of so many nodes. Each list is made once for each number of nodes, and
-// never written to: thousands of rows of a large cluster share a few lists.
+// removes returns the clauses as counted for so many nodes of the kind, sorted; nil: nothing excludes them. Each list is made
+// once for each number of nodes, and never written to: thousands of rows of a large cluster share a few lists.
 func (k *kindProof) removes(nodes int) []why.Clause {
 	if len(k.clauses) == 0 {
 		return nil
@@ -219,8 +249,8 @@ func (k *kindProof) removes(nodes int) []why.Clause {
 	return k.removed[nodes]
 }
 
-// kindProof returns how the node's kind looks to the class. It costs a lookup by the group of the
-// kind where one was found before.
+// kindProof returns how the node's kind looks to the class. A kind that was not met before may get a number, which raises
+// the epoch. Otherwise it costs a lookup by the group of the kind.
 func (x *Index) kindProof(c *Class, n *cluster.Node) *kindProof {
 	p := &c.proofs
 	id := x.group(c.look.groups, x.Kind(n)).id
@@ -233,19 +263,19 @@ func (x *Index) kindProof(c *Class, n *cluster.Node) *kindProof {
 	return p.byGroup[id]
 }
 
-// sign is what kinds look like to a class that asks about so many labels that these are not told:
-// kinds of one sign look the same. It is made without any text, for there may be as many kinds as
-// nodes.
+// sign is what a kind looks like to a class that asks about more labels than certificates tell (mostTold): kinds of one sign
+// read the same in a certificate. Such kinds are not grouped by labels (group.go), and there may be as many as nodes, so the
+// sign is made of numbers and not of text.
 type sign struct {
-	profile  int32
-	hasModel bool
-	mask     maskState
-	failing  uint64 // labels of the selector
-	affinity bool
+	profile  int32     // everything but labels: taints, cordon, resources, devices
+	hasModel bool      // the node has GPUs of the model that the class asks for
+	mask     maskState // what the kind means to the class
+	failing  uint64    // the labels of the selector that the kind does not have, by bit; of an excluded kind alone
+	affinity bool      // the kind meets the node affinity; of an excluded kind alone
 }
 
-// findKindProof finds the proof of a kind that was not met before: one of the same sign, or a new
-// one.
+// findKindProof finds the proof of a kind that was not met before: one of the same sign or the same key, or a new one. It
+// costs the text of a description, and for classes with signs that of the first of each sign alone.
 func (x *Index) findKindProof(c *Class, n *cluster.Node) *kindProof {
 	if len(c.Shape.Keys) <= mostTold {
 		return x.newKindProof(c, n)
@@ -268,9 +298,9 @@ func (x *Index) findKindProof(c *Class, n *cluster.Node) *kindProof {
 	return k
 }
 
-// newKindProof makes the proof of the node's kind, or finds one with the same key. The key is all
-// that a certificate says of the kind in text, so that two proofs with one key would be two rows
-// that read alike.
+// newKindProof makes the proof of the node's kind and gives it a number, or finds one with the same key. The key is all that
+// a certificate says of the kind in text, so that two proofs with one key would be two rows that read alike. The node is any
+// of the kind.
 func (x *Index) newKindProof(c *Class, n *cluster.Node) *kindProof {
 	p := &c.proofs
 	k := &kindProof{}
@@ -284,6 +314,7 @@ func (x *Index) newKindProof(c *Class, n *cluster.Node) *kindProof {
 	if k.personal {
 		k.key = g.personal
 	}
+	// Without labels the key of two kinds may be the same although different clauses exclude them: these go into the key.
 	if g.told == nil {
 		for _, clause := range k.clauses {
 			k.key += " " + string(clause.Kind) + " " + clause.Detail
@@ -298,8 +329,8 @@ func (x *Index) newKindProof(c *Class, n *cluster.Node) *kindProof {
 	return k
 }
 
-// describeKind is what a certificate says of nodes of the kind, the example being n. What is free
-// on n does not enter into it.
+// describeKind is what a certificate says of nodes of the kind, of which n is one: told are the labels to name. It must be
+// the same for each node of the kind, so that nothing of what is free on n enters into it.
 func (x *Index) describeKind(c *Class, n *cluster.Node, told []string) why.Class {
 	k := x.Kind(n)
 	alloc := k.alloc
@@ -310,10 +341,11 @@ func (x *Index) describeKind(c *Class, n *cluster.Node, told []string) why.Class
 }
 
 // perEmpty is how many pods of the class an empty node like this one holds: the least of what its
-// resources, its devices, its claims and its ports allow. 0 on all nodes means that no end of work
-// ever helps.
+// resources, its devices, its claims and its ports allow. Rules between pods do not count. 0 on all nodes means that no end
+// of work ever helps (why.LargerThanAnyNode).
 func (x *Index) perEmpty(c *Class, n *cluster.Node) int64 {
 	k := Quotient(x.Kind(n).size, c.Demands)
+	// The devices are asked on a copy of the node on which all of them are free and healthy.
 	if c.Shape.HasGPU && k > 0 {
 		empty := cluster.Node{Spec: n.Spec, GPUsByClaims: n.GPUsByClaims, Models: n.Models, Uniform: n.Uniform, Devices: slices.Clone(n.Devices), FreeDevices: int64(len(n.Devices))}
 		for i := range empty.Devices {
@@ -339,12 +371,13 @@ func (x *Index) perEmpty(c *Class, n *cluster.Node) int64 {
 	return k
 }
 
-// mostTold is how many labels a certificate names: of those that a node selector asks for and a node has not, the first
-// by name; of those that node classes are told apart by, none where a pod asks about more.
+// mostTold is how many labels a certificate names. Of those that a node selector asks for and a node does not have, it names
+// the first by name. Of those by which nodes are told apart it names all, or none where the pod asks about more than so many.
 const mostTold = 8
 
-// clauses lists what about the class excludes the node whatever is free on it. is is what the node
-// means to the class. They are the same for all nodes of a kind, but for those of kind personal.
+// clauses lists what about the class excludes the node whatever is free on it; empty: nothing does. is is what the node
+// means to the class (MaskOf). The list is the same for all nodes of a kind, unless what the kind means is personal. Nodes'
+// names, refusals and what is on the node are left to localClauses.
 func (x *Index) clauses(c *Class, n *cluster.Node, is maskState) []why.Clause {
 	var out []why.Clause
 	add := func(kind why.ClauseKind, detail string) { out = append(out, why.Clause{Kind: kind, Detail: detail}) }
@@ -366,8 +399,8 @@ func (x *Index) clauses(c *Class, n *cluster.Node, is maskState) []why.Clause {
 	return out
 }
 
-// excluding adds what of the node's labels, taints and cordon excludes it. All reasons are listed
-// and not the first, because removing one alone would not help.
+// excluding adds what of the node's labels, taints and cordon excludes it: the rules of Class.judge, with names. All reasons
+// are listed and not the first, because removing one alone would not help.
 func (x *Index) excluding(c *Class, n *cluster.Node, add func(why.ClauseKind, string)) {
 	spec, node, match, told := c.Shape.Spec, n.Spec, x.matcherOf(c.look), 0
 	for i := range match.selector {
@@ -387,8 +420,9 @@ func (x *Index) excluding(c *Class, n *cluster.Node, add func(why.ClauseKind, st
 	}
 }
 
-// localClauses lists what excludes this very node: its name, and what is on it. It is asked only
-// where it may add something (special).
+// localClauses lists what excludes this one node beside its kind: its name, a refusal, and what is on it now, as far as the
+// shortage of a resource does not say so already. It may look at devices one by one, and is asked only where it may add
+// something (special).
 func (x *Index) localClauses(c *Class, n *cluster.Node) []why.Clause {
 	var out []why.Clause
 	add := func(kind why.ClauseKind, detail string) { out = append(out, why.Clause{Kind: kind, Detail: detail}) }
@@ -407,9 +441,11 @@ func (x *Index) localClauses(c *Class, n *cluster.Node) []why.Clause {
 			add(why.ByPort, port)
 		}
 	}
+	// There is room, but for the pods that are nominated to the node.
 	if len(n.Nominated) > 0 && Quotient(n.Free, c.Demands) > 0 && Quotient(n.LessNominated(c.Priority), c.Demands) == 0 {
 		add(why.ByNominated, "")
 	}
+	// The node's devices would do if none of them were held.
 	if claims := c.ClaimsOn(n); claims != nil && n.Offers != nil && n.Offers.Pods(claims, 1) == 0 && n.Offers.Empty().Pods(claims, 1) > 0 {
 		add(why.ByHeld, claims.String())
 	}
@@ -419,7 +455,7 @@ func (x *Index) localClauses(c *Class, n *cluster.Node) []why.Clause {
 // gpuClauses lists what excludes the node although the count of its free GPUs would do. It asks the
 // same question again with one condition less, and names the condition without which there is room:
 // names of devices, parts that are given away, the model, and at last how the devices are
-// connected.
+// connected. It names one of these at most, and beside it a gang that has the node to itself.
 func (x *Index) gpuClauses(c *Class, n *cluster.Node) []why.Clause {
 	if !c.Shape.HasGPU {
 		return nil
@@ -442,6 +478,7 @@ func (x *Index) gpuClauses(c *Class, n *cluster.Node) []why.Clause {
 		}
 		return out
 	}
+	// Too few are free by count, which is told as a shortage; or they will do; or the model is told by the kind's clauses.
 	if n.Free.At(quantity.DimGPU) < c.Shape.GPUs || deviceRoom(c, n) > 0 || c.Model != "" && !slices.Contains(n.Models, c.Model) {
 		return out
 	}
@@ -453,6 +490,7 @@ func (x *Index) gpuClauses(c *Class, n *cluster.Node) []why.Clause {
 	if n.Cards != nil && deviceRoom(c, withoutParts(n)) > 0 {
 		return append(out, why.Clause{Kind: why.ByShared})
 	}
+	// What is left is how the free devices are connected. If they would not do connected in any way, it is their model.
 	kind, detail := why.ByIsland, ""
 	if loose := (&Class{ClassKey: c.ClassKey, named: c.named, Wants: device.Want{Count: c.Wants.Count, Model: c.Wants.Model}}); deviceRoom(loose, n) == 0 {
 		kind, detail = why.ByModel, c.Model
@@ -460,7 +498,8 @@ func (x *Index) gpuClauses(c *Class, n *cluster.Node) []why.Clause {
 	return append(out, why.Clause{Kind: kind, Detail: detail})
 }
 
-// withoutParts is the node as far as its devices go, were no parts of them given away.
+// withoutParts is a copy of the node as its devices would be if no parts of them were given away. Cards that are held whole
+// stay taken.
 func withoutParts(n *cluster.Node) *cluster.Node {
 	out := &cluster.Node{Spec: n.Spec, Models: n.Models, Uniform: n.Uniform, Devices: slices.Clone(n.Devices), FreeDevices: n.FreeDevices, UnknownDevices: n.UnknownDevices}
 	for i := range n.Cards {
@@ -472,9 +511,9 @@ func withoutParts(n *cluster.Node) *cluster.Node {
 	return out
 }
 
-// partShort is what the node's cards lack for the class at the moment, of those that could have it
-// when empty; "": nothing. If cards lack different things it is the last of memory, compute and the
-// number of pods: what the best of them lacks.
+// partShort is what the node's cards lack at the moment for a part that the class asks for; "": nothing, or the node gives no
+// parts. Only cards count that would hold the part when empty; why.SmallCards where none would. Where cards lack different
+// things it is what the best of them lacks: in the order of closed, memory, compute and the number of pods, the last.
 func partShort(c *Class, n *cluster.Node) string {
 	part, best := c.Shape.Spec.Part, -1
 	if n.Cards == nil || deviceRoom(c, n) > 0 {

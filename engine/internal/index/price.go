@@ -10,16 +10,29 @@ import (
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
-// prices are those of a mix. They do not change.
+// Priced packing: of the nodes that hold a pod, which one should it take so that later requests still fit? Package fragment
+// answers that with a cost, worked out from a mix: which requests are typical, and how many GPUs of each model there are.
+// This file turns what the index knows, of classes and of nodes, into the terms of fragment, and has the score of a node
+// (room.go) follow from the cost.
+//
+// For example, the mix has requests of 1 GPU and of 8 GPUs. A pod of 1 GPU fits on a node with 8 free GPUs and on one with
+// 3. On the first it would leave 7, on which no request of 8 fits any more; on the second it costs later requests less.
+//
+// Inputs and invalidation: a cost follows from the class, from what is free on the node (which its number stands for,
+// room.go), and from the mix. The mix changes seldom (package mix), and then all classes are dropped, with all their scores.
+// A cost is one call of Table.Cost for each node that is measured.
+
+// prices are the prices that follow from one mix. They do not change: another mix has prices of its own, so that a pointer
+// tells them apart.
 type prices struct {
 	mix   *api.RequestMix
 	table *fragment.Table
-	cpu   int // dimension
+	cpu   int // the dimension of cores
 }
 
-// Price lets placements cost what the mix says where Packing is priced; nil: it is as tight. Scores of classes hold at the
-// prices that they were made at, so that all classes are dropped where the mix says something else. That is rare: a plan tells
-// another mix when a part of the requests has become others.
+// Price sets the mix by which placements are priced where Packing is priced; nil: there is none, and priced packing is as
+// tight. The same or an equal mix changes nothing. Scores hold at the prices that they were made at, so that another mix
+// drops all classes. That is rare: a plan tells another mix when a part of the requests has become others.
 func (x *Index) Price(mix *api.RequestMix) {
 	was := x.prices
 	switch {
@@ -38,7 +51,9 @@ func (x *Index) Price(mix *api.RequestMix) {
 	x.dropLooks()
 }
 
+// newPrices works out the prices of the mix. It costs what fragment.Mix.Table costs, once for each mix.
 func newPrices(mix *api.RequestMix, dims *quantity.Dims) *prices {
+	// Models are numbered by their place in mix.Supply, which is sorted by name.
 	supply := make([]int64, len(mix.Supply))
 	for i, s := range mix.Supply {
 		supply[i] = s.GPUs
@@ -47,6 +62,7 @@ func newPrices(mix *api.RequestMix, dims *quantity.Dims) *prices {
 	for i := range mix.Requests {
 		r := &mix.Requests[i]
 		k := fragment.Kind{CPU: r.CPU, Cards: int(r.GPUs), Milli: wholeCard, Models: anyModel}
+		// A request that names models accepts those of them that the mix knows; one of unknown models alone accepts none.
 		if r.Models != nil {
 			k.Models = 0
 			for _, model := range r.Models {
@@ -61,12 +77,12 @@ func newPrices(mix *api.RequestMix, dims *quantity.Dims) *prices {
 }
 
 const (
-	wholeCard   = 1000 // thousandths
-	anyModel    = ^uint64(0)
-	otherModels = api.MostMixedModels // the number of models that a mix does not know
+	wholeCard   = 1000                // fragment.Kind.Milli: thousandths of each card
+	anyModel    = ^uint64(0)          // fragment.Kind.Models: a bit for each model
+	otherModels = api.MostMixedModels // the number of every model that a mix does not know
 )
 
-// numberOf is the number of the model in the mix.
+// numberOf is the number of the model in the mix, otherModels if the mix does not know it.
 func numberOf(mix *api.RequestMix, model string) int {
 	at, ok := slices.BinarySearchFunc(mix.Supply, model, func(s api.ModelSupply, model string) int { return strings.Compare(s.Model, model) })
 	if !ok {
@@ -75,7 +91,9 @@ func numberOf(mix *api.RequestMix, model string) int {
 	return at
 }
 
-// kindOfRequest is what a class asks for, as far as prices go. Its models matter to others alone.
+// kindOfRequest is what a pod of the shape asks for, as far as prices go, cut to what a mix counts. The models that it
+// accepts are left out: the cost is what the pod does to later requests, and theirs are in the mix. Parts of GPUs have no
+// cards here, and are not priced by them.
 func kindOfRequest(sh *cluster.Shape) fragment.Kind {
 	k := fragment.Kind{CPU: min(sh.Spec.Requests.Get(api.CPU), api.MostMixedCPU), Cards: int(min(sh.GPUs, api.MostMixedGPUs))}
 	if k.Cards > 0 {
@@ -84,23 +102,28 @@ func kindOfRequest(sh *cluster.Shape) fragment.Kind {
 	return k
 }
 
-// cost is what a pod of the class costs later requests on the node, in coarse parts of a card; below 0 it is of use to them.
+// cost is what a pod of the class on the node costs later requests, in coarse parts of a card (fragment.Weights.Coarse);
+// below 0 they gain by it. There must be prices. The node has room for the pod.
 func (x *Index) cost(c *Class, n *cluster.Node) int64 {
 	room := x.roomOf(n)
 	cost, _ := x.prices.table.Cost(&room, &c.kind)
 	return cost
 }
 
-// roomOf is what is free on the node, as far as prices go. A card is free or taken; one of which parts are given away is of no use to
-// who asks for whole ones, and counts as taken. A node with GPUs of several models, which is rare, counts as one of the first by name.
+// roomOf is what is free on the node, as far as prices go. A card is free or taken: one of which parts are given away is of no
+// use to a request for whole ones, and counts as taken. A node with GPUs of several models, which is rare, counts as one of
+// the first by name.
 func (x *Index) roomOf(n *cluster.Node) fragment.Room {
 	k := x.Kind(n)
+	// Others may have given away more than there is, and holds may keep more than is free: free is cut at 0.
 	cards := min(k.size.At(quantity.DimGPU), api.MostMixedGPUs)
 	free := max(0, min(n.Free.At(quantity.DimGPU), cards))
+	// Where the devices are known, those count that are free one by one, less as many as pods have that did not say which.
 	if len(n.Devices) > 0 {
 		//mutate: score-priced-beside-parts
 		free = min(free, max(0, n.FreeDevices-n.UnknownDevices))
 	}
+	// The number of the model is looked up once for each kind of nodes and mix.
 	if k.pricedBy != x.prices {
 		model := ""
 		if len(k.Models) > 0 {
@@ -114,5 +137,5 @@ func (x *Index) roomOf(n *cluster.Node) fragment.Room {
 	}
 }
 
-// mostCores bounds what counts of a node's cores, in thousandths.
+// mostCores bounds what counts of a node's cores, in thousandths of a core, so that products of it do not overflow.
 const mostCores = 1 << 31

@@ -11,9 +11,18 @@ import (
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
+// One node: how many pods of a class it has room for (Room), which devices a pod is given there (ChooseDevices), and how good
+// a place it is (score). These functions are pure: they read the class, the node and the configuration, and keep nothing.
+// What they answer holds while the node's number does (cluster/room.go), and class.go keeps it by that number. Under Packing
+// priced the score also follows from the mix (price.go).
+//
+// They are the innermost loop of the index. Most calls end at the first shortage, after one comparison; a node with room costs
+// some ten comparisons, and more where devices must be chosen one by one or preferences are weighed.
+
 // Room returns how many pods of the class the free resources, devices and ports of the node hold at
 // once, as if no other pods came. It is the least of what each of them holds, since each pod takes
-// of all. The cheapest come first, and 0 ends it.
+// of all. The cheapest questions come first, and 0 ends them. Labels, taints and rules between pods are not asked: see measure
+// in class.go.
 //
 // For example, a node has 8 GPUs and 64 cores free, and a pod asks for 2 GPUs, NVLinked, and 24
 // cores: cores are for 2 pods and GPUs for 4. If only 3 pairs of the free GPUs are linked it is
@@ -46,7 +55,7 @@ func (x *Index) Room(c *Class, n *cluster.Node) int64 {
 			return 0
 		}
 	}
-	// Two pods of the class would ask for the same host port.
+	// Two pods of the class would ask for the same port of the host, so that there is room for one at most.
 	if len(c.Shape.Spec.Ports) > 0 {
 		//mutate: filter-host-port
 		if n.PortTaken(c.Shape.Spec.Ports, c.Priority) != "" {
@@ -58,21 +67,23 @@ func (x *Index) Room(c *Class, n *cluster.Node) int64 {
 	return k
 }
 
-// ClaimsOn are what has to be met with devices of the node, nil for nothing: where it gives resources by count, claims that
-// stand for them are met by counting.
+// ClaimsOn is what a pod of the class must be given through resource claims on the node; nil: nothing. Where the node gives
+// resources by count, claims that stand for them are met by counting, and are not listed.
 func (c *Class) ClaimsOn(n *cluster.Node) *api.Claims { return c.Shape.Spec.ClaimsOn(n.Spec) }
 
-// Shut says whether GPUs of the class are had by count, and those of the node through claims alone.
+// Shut says whether the class asks for GPUs by count and the node gives them through claims alone, so that no pod of the
+// class can have one there.
 func (c *Class) Shut(n *cluster.Node) bool {
 	return c.Shape.HasGPU && n.GPUsByClaims && c.Shape.Spec.CountsGPUs(n.Spec)
 }
 
-// mostPods is how many pods with claims are counted on a node, which is done one after the other. No node has room for more.
+// mostPods bounds how many pods with claims, or with parts, are counted on a node, because they are counted one after the
+// other. No node runs more.
 const mostPods = 1024
 
-// Quotient is the smallest of free/amount over the demands, rounded down, 0 where anything is
-// short: how many pods resources hold. Demands are the scarcest first, so that most nodes end at
-// the first. Amounts are above 0.
+// Quotient is the smallest of free/amount over the demands, rounded down, and 0 where anything is short or free is negative:
+// how many pods resources hold. Without demands it is the largest number. Demands are the scarcest first, so that most nodes
+// end at the first. Amounts are above 0.
 func Quotient(free quantity.Vector, demands []quantity.Demand) int64 {
 	k := int64(math.MaxInt64)
 	for i, d := range demands {
@@ -91,9 +102,10 @@ func Quotient(free quantity.Vector, demands []quantity.Demand) int64 {
 	return k
 }
 
-// deviceRoom returns how many pods the node's devices hold, GPU counts aside. Where pods hold
-// devices and do not say which, any device may be theirs: it counts what is certain. A node whose
-// devices are not known holds any number, as far as they go.
+// deviceRoom returns how many pods of the class the node's devices hold, whatever the count of free GPUs says. It may be
+// asked only for a class that asks for GPUs. Where pods hold devices and it is not known which, any device may be theirs: it
+// counts what is certain. A node whose devices are not known holds any number, unless the class asks for devices of a kind
+// that cannot be promised there.
 //
 // For example, a node has two cliques of 4 GPUs, and one pod holds 3 GPUs that nobody has named. 8 - 3 = 5 GPUs are free
 // wherever those are, so 5 pods of one GPU fit, or one of 4. A pod of 2 that requires one clique fits in any case too, and
@@ -151,8 +163,8 @@ func deviceRoom(c *Class, n *cluster.Node) int64 {
 	return max(0, free)
 }
 
-// devices are those of the node, of which the ones that will not do for the class are not free. The
-// list is a copy if any could differ, and the node's own else: nobody writes to it.
+// devices are those of the node, in the same order; those that will not do for the class are marked as not free. The list is
+// a copy if any could differ, and the node's own otherwise: callers must not write to it.
 func (c *Class) devices(n *cluster.Node) []device.Device {
 	if !c.named {
 		return n.Devices
@@ -166,7 +178,8 @@ func (c *Class) devices(n *cluster.Node) []device.Device {
 	return out
 }
 
-// cards are those of the node, of which the ones that will not do for the class are closed.
+// cards are those of the node, in the same order; those that will not do for the class are closed. Callers must not write to
+// the list, as with devices.
 func (c *Class) cards(n *cluster.Node) []device.Card {
 	if !c.named {
 		return n.Cards
@@ -180,12 +193,13 @@ func (c *Class) cards(n *cluster.Node) []device.Card {
 	return out
 }
 
-// Takes says whether the node's device with this index will do for the class, all but its name and model aside.
+// Takes says whether the node's i-th device will do for the class by its name and model: whether it is free is not asked.
 func (c *Class) Takes(n *cluster.Node, i int) bool {
 	return !c.named || c.Shape.Spec.GPU.Takes(n.Spec.Devices[i].ID, n.Devices[i].Model)
 }
 
-// lacksNamed says whether the node has fewer devices that will do for the class, by names and models, than one pod needs.
+// lacksNamed says whether the node has fewer devices that will do for the class, by names and models, than one pod needs,
+// free or not. Such a node is excluded whatever ends there. The class must name devices (named).
 func (c *Class) lacksNamed(n *cluster.Node) bool {
 	gpu, need := &c.Shape.Spec.GPU, int(c.Shape.GPUs)
 	if part := c.Shape.Spec.Part; part != nil {
@@ -205,14 +219,14 @@ func (c *Class) lacksNamed(n *cluster.Node) bool {
 	return need > 0
 }
 
-// islands says whether a pod's devices must lie together. One device always does.
+// islands says whether a pod's devices must lie together, in one NVLink clique or at one NUMA node. One device always does.
 func (c *Class) islands() bool {
 	return c.Wants.Count > 1 && (c.Wants.Clique == device.Require || c.Wants.NUMA == device.Require)
 }
 
-// ChooseDevices picks the devices for one pod of the class, nil where they are not known. Those of
-// its claims come last. The node has room for the pod. Package device says which it prefers; the
-// choice depends on nothing but the node.
+// ChooseDevices picks the devices for one pod of the class, by id; nil where they are not known and the kubelet picks. Those
+// of its claims come last. The node must have room for the pod (Room). Package device says which are preferred; the choice
+// depends on nothing but the class and the node.
 func ChooseDevices(c *Class, n *cluster.Node) []string {
 	ids := chooseCounted(c, n)
 	if claims := c.ClaimsOn(n); claims != nil {
@@ -221,7 +235,8 @@ func ChooseDevices(c *Class, n *cluster.Node) []string {
 	return ids
 }
 
-// chooseCounted picks the devices behind the GPU count; nil where the kubelet picks.
+// chooseCounted picks the devices behind the GPU count, or the cards of which the pod gets a part; nil where the pod asks for
+// none, and where the kubelet picks.
 func chooseCounted(c *Class, n *cluster.Node) []string {
 	var buf [16]int
 	if !c.Shape.HasGPU || len(n.Devices) == 0 || n.UnknownDevices > 0 {
@@ -237,10 +252,13 @@ func chooseCounted(c *Class, n *cluster.Node) []string {
 	return n.DeviceIDs(chosen)
 }
 
-// WaysOfDevices lists the different choices of devices for one pod of the class, and whether these
-// are all. Devices that are alike but for their names are one choice, unless told apart, as they
-// must be where others are yet to be placed that may have some of them only. It is for searches
-// that take choices back; there are at most maxWays.
+// WaysOfDevices lists the different choices of devices for one pod of the class, at most maxWays, and whether these are all.
+// It is for searches that take choices back (place/search.go). Devices that are alike but for their names are one choice.
+// apart tells them apart, as is needed where pods that may have some of them only are yet to be placed. A node whose devices
+// are not known has one way, nil.
+//
+// For example, a pod of 2 GPUs on a node with two cliques of four like GPUs has three ways: two of the one clique, two of the
+// other, and one of each. Told apart, there are 28.
 func WaysOfDevices(c *Class, n *cluster.Node, apart bool) (ways [][]string, all bool) {
 	if claims := c.ClaimsOn(n); claims != nil {
 		more, all := n.Offers.Ways(claims, maxWays)
@@ -274,7 +292,7 @@ func WaysOfDevices(c *Class, n *cluster.Node, apart bool) (ways [][]string, all 
 	return ways, all
 }
 
-// markedDevices is the devices, with apart each with a mark of its own: devices of different marks
+// markedDevices is the devices; with apart it is a copy in which each has a mark of its own, since devices of different marks
 // are never alike.
 func markedDevices(devices []device.Device, apart bool) []device.Device {
 	if apart {
@@ -286,6 +304,7 @@ func markedDevices(devices []device.Device, apart bool) []device.Device {
 	return devices
 }
 
+// markedCards is the same for cards.
 func markedCards(cards []device.Card, apart bool) []device.Card {
 	if apart {
 		cards = slices.Clone(cards)
@@ -299,9 +318,10 @@ func markedCards(cards []device.Card, apart bool) []device.Card {
 // maxWays bounds the choices of devices that are tried on a node.
 const maxWays = 64
 
-// sharesWith names a workload for whose sake the class may not take a GPU here: one that wants its
-// nodes whole, or any other, if the class itself does. Who has a place held here counts as here.
-// "": none. Of several it is the first by name, so that a certificate names the same one each time.
+// sharesWith names a workload for whose sake the class may not take a GPU on the node: one that has its nodes to itself or,
+// if the class's own gang wants that, any other with GPUs. A workload that has a place held on the node counts as there.
+// "": none. Of several it is the first by name, so that a certificate names the same one each time. It costs a look at the
+// pods of the node.
 func (x *Index) sharesWith(c *Class, n *cluster.Node) string {
 	found := ""
 	for _, p := range n.Pods {
@@ -322,7 +342,8 @@ func (x *Index) sharesWith(c *Class, n *cluster.Node) string {
 	return found
 }
 
-// KeepsOff says whether the class may not take a GPU where the place is held.
+// KeepsOff says whether the class may not take a GPU on the node where the place is held, because the workload that it is
+// held for, or the class's own gang, has its nodes to itself. A hold for no workload, and one without GPUs, keeps none off.
 func (x *Index) KeepsOff(h *cluster.Hold, c *Class) bool {
 	if h.Gang == "" || h.Gang == c.Whole || h.Requests.Get(x.m.Config.GPU) == 0 && len(h.Cards) == 0 {
 		return false
@@ -334,16 +355,19 @@ func (x *Index) KeepsOff(h *cluster.Hold, c *Class) bool {
 // Put allocates the pod, which is of the class, until rolled back.
 func (x *Index) Put(p *cluster.Pod, n *cluster.Node, c *Class) { x.m.PutOn(p, n, ChooseDevices(c, n)) }
 
-// A score is, from its highest bits: what the pod itself prefers, whether its devices can lie together as
-// it would like, and the policy's packing.
+// The layout of a score: the bits of the packing, and the bound of the wish above them.
 const (
 	packBits = 40
 	maxWish  = 1 << 20
 )
 
-// score is how good a place the node is for a pod of the class; more is better. It is compared
-// between the nodes of one class only. From the top bits down: the wish, one bit for devices that
-// lie together, packBits of packing.
+// score is how good a place the node is for a pod of the class; more is better. It is compared between the nodes of one class
+// only. From the top bits down it is the wish, which is what the pod itself prefers (points), cut at maxWish; one bit, whether
+// its devices can lie together as it prefers; and packBits of the packing policy. So a preference of the pod always goes
+// before the policy:
+//
+//	63       wish        41   40          39        packing        0
+//	[ -maxWish..maxWish ]   [ together ]   [ 0 .. 1<<packBits - 1 ]
 func (x *Index) score(c *Class, n *cluster.Node, wish int64) int64 {
 	score := joined(wish, 0)
 	if c.wishesIslands() && len(n.Devices) > 0 {
@@ -356,8 +380,8 @@ func (x *Index) score(c *Class, n *cluster.Node, wish int64) int64 {
 	return score + x.packing(c, n)
 }
 
-// joined is the score with another wish in place of its own. It is how wishes are weighed anew
-// without a look at the node.
+// joined is the score with another wish in place of its own. By it wishes are weighed anew without a look at the node
+// (weigh in wishes.go).
 func joined(wish, score int64) int64 {
 	return max(-maxWish, min(wish, maxWish))<<(packBits+1) | score&(1<<(packBits+1)-1)
 }
@@ -389,6 +413,8 @@ func harden(w device.Wish) device.Wish {
 //
 // A node without GPUs gets 2^30 more, for a pod without GPUs, which is above every tight or loose node with GPUs. Of two
 // nodes with 3 and 5 GPUs free tight takes the one with 3: 2^15 - 3 is more than 2^15 - 5.
+//
+// For parts of GPUs every policy but loose takes the card that the part fills best (device.Snugness), from 2^34.
 func (x *Index) packing(c *Class, n *cluster.Node) int64 {
 	//mutate: score-packing-of-queue-or-node -> x.m.Config.Packing
 	policy := cmp.Or(c.Packing, n.Spec.Packing, x.m.Config.Packing)
@@ -422,15 +448,15 @@ func (x *Index) packing(c *Class, n *cluster.Node) int64 {
 	return pack
 }
 
-// What priced gives is from pricedBase on, and costs are cut at pricedMost parts of a card.
+// What priced gives is from pricedBase on. Costs, in coarse parts of a card, are cut at pricedMost.
 const (
 	pricedBase = 1 << 35
 	pricedMost = 1 << 20
 )
 
-// usedShare is how much of the resources that the class asks for, GPUs and pods aside, is in use,
-// from 0 to 1023: the mean over these resources. It only decides between nodes that are equal in
-// GPUs.
+// usedShare is how much of the resources that the class asks for, GPUs and pods aside, is in use on the node, from 0 to 1023:
+// the mean over these resources. It only decides between nodes that are equal in GPUs. Floating point is exact enough here,
+// and the same on all machines: the operations are few and in a fixed order, and the result is a whole number.
 func (x *Index) usedShare(c *Class, n *cluster.Node) int64 {
 	var used float64
 	parts := 0
@@ -450,9 +476,9 @@ func (x *Index) usedShare(c *Class, n *cluster.Node) int64 {
 	return int64(used)
 }
 
-// fragmentationGrowth is by how much the node's expected fragmentation would grow with one more pod
-// of the class: the free GPUs that a pod of the expected workload could not use, weighted by how
-// often it comes. It is shifted so that less is never negative.
+// fragmentationGrowth is by how much the node's expected fragmentation would grow with one more pod of the class: the free
+// GPUs that a pod of the expected workload could not use, weighted by how often it comes. 2^28 is added, so that it is never
+// negative.
 //
 // For example, pods of 4 GPUs have weight 3 and pods of 1 GPU have weight 1. A pod of 1 GPU comes to a node with 4 free:
 // before it both fit, and the sum is 0; after it 3 are free, of which pods of 4 can use none: 3 * 3 = 9. On a node with 3
@@ -478,13 +504,13 @@ func (x *Index) fragmentation(free quantity.Vector) int64 {
 	return min(sum, 1<<27)
 }
 
-// expectation is a Shape with its demands by dimension.
+// expectation is a request of the expected workload (Config.Workload), with its demands by dimension.
 type expectation struct {
 	demands []quantity.Demand
 	weight  int64
 }
 
-// expect turns the shapes of the workload that is expected into demands.
+// expect turns the requests of the expected workload into demands by dimension. It is called once, when the index is made.
 func expect(d *quantity.Dims, workload []api.Shape) []expectation {
 	out := make([]expectation, len(workload))
 	for i, w := range workload {

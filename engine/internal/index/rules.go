@@ -10,20 +10,29 @@ import (
 	"github.com/berth-dev/berth/engine/internal/fit"
 )
 
-// Rules between pods, as a class sees them. A class that is under rules keeps, for each, how many pods count in every domain of
-// its node label, and from that how many pods of the class each domain admits. It follows the nodes: whatever changes the counts
-// of a node changes the number of its room too, so a class that is brought up to date notes what each changed node now counts,
-// works out the domains that this concerns, and looks again at the nodes of those whose answer differs. That costs the nodes
-// of the domains that flip; of a spread constraint, whose answers all depend on the domain with the fewest pods, a look at
-// every domain as well.
+// Rules between pods, as a class sees them: required affinity and anti-affinity, its own and that of pods that run, and
+// topology spread constraints. The question is how many more pods of the class each node admits (limit).
+//
+// A class that is under rules keeps, for each, how many pods count in every domain of its node label, and from that how
+// many pods of the class each domain admits. It follows the nodes: whatever changes the counts of a node changes the number of
+// its room too (room.go of package cluster). When the class is brought up to date, it goes through four steps:
+//
+//	note     what each node whose number changed now counts, in place of what it counted before
+//	settle   what each domain that this concerns admits now
+//	refit    the nodes of the domains whose answer differs, and no others
+//	limit    of a node that is measured: the least that its domains admit
+//
+// That costs the nodes of the domains that flip. Of a spread constraint all answers depend on the domain with the fewest
+// pods: where that changes, it costs a look at every domain as well.
 //
 // Pods that are to come, because they are nominated to a node or have a place held there, count as if they were there where that keeps a
 // pod out, and do not where it would let one in: for anti-affinity in both directions, for a constraint in the pod's own
 // domain and not in the one with the fewest, and not for affinity. Where pods to come could lose their place by a rule of
 // their own that pods of the class can break, the class is under that rule too (fragileNear, fragileEven).
 //
-// What a domain admits is exact for one more pod, and for several on one node. Where pods of the class would be in each
-// other's way, or make way for each other, on different nodes, sums over nodes mean nothing: Coupled says so.
+// What a domain admits is exact for one more pod, and for several on one node. Where pods of the class would exclude or
+// admit each other on different nodes, sums over nodes mean nothing: Coupled says so, and package place places such pods one
+// after the other (place/coupled.go).
 
 // classRules are the rules that a class is under, and what its nodes count for them. They are of
 // the class alone: two classes with the same rule count by themselves.
@@ -41,16 +50,30 @@ type classRules struct {
 	affinity   int64      // pods that its affinity counts, in any domain
 	alone      bool       // its affinity matches itself, so that it may be the first
 	stamp      uint64     // Room.Now when a node that counts last changed: equal ones are one state
-	coupled    int        // rules by which pods of the class concern each other on different nodes
+	coupled    int        // the number of rules by which pods of the class concern each other on different nodes
 	moved      bool       // a node that counts was noted since the stamp
 	regrouped  bool       // nodes are in other domains than when coupled was found
-	told       []toldRule // as of toldAt
-	toldAt     uint64     // stamp
-	hard, soft bool       // there are rules that must be kept, and wishes
+	told       []toldRule // the rules as certificates tell them, as of toldAt (told.go)
+	toldAt     uint64     // the stamp that told was made at
+	hard, soft bool       // there are rules that must be kept; there are preferences (wishes)
 	unit       int64      // what all weights of wishes between pods are multiples of
 	opens      bool       // other pods can open nodes to it: it has affinity, or a constraint
 }
 
+// ruleKind is what a rule asks for. Those before wishes must be kept. Domains are those of the rule's node label; "any" is
+// unlimited.
+//
+//	              pods that count in a domain          what a domain admits
+//	needsNear     match all terms of the affinity      any with such a pod, or if the class may be the first; else 0
+//	needsFar      match the term                       0 with such a pod; else 1 if the class matches itself; else any
+//	keptFar       have such a rule about the class     0 with such a pod; else any
+//	spreads       match the constraint, and stay       as many as keep it within maxSkew of the fewest
+//	fragileNear   match, are bound, and stay           0 if pods to come would be the first in another domain; else any
+//	fragileEven   match the constraint, and stay       where pods are to come the same as spreads; else any
+//	wishes        match the term                       any; it is worth its weight for each pod
+//	wishesSpread  match the constraint, and stay       any; it is worth less with each pod
+//
+// Pods to come count beside those of needsFar, keptFar and the constraints.
 type ruleKind uint8
 
 const (
@@ -67,31 +90,32 @@ const (
 // hard says whether the rule must be kept.
 func (k ruleKind) hard() bool { return k < wishes }
 
-// rule is one rule and the state of its domains. Lists by domain are as long as the view has
-// domains (grow). One of tally, carrier and fragile says what it counts.
+// rule is one rule and the state of its domains. Lists by domain are as long as the view has domains (grow).
 //
 // Invariant, after settle: allow has what admits says of each domain, and dirty is empty.
 type rule struct {
-	kind    ruleKind
-	view    *keyView
-	tally   *cluster.Tally   // what it counts, unless it is keptFar
-	carrier *cluster.Carrier // likewise
+	kind ruleKind
+	view *keyView // the domains of its node label
+	// One of tally and carrier says which pods it counts: those that a selector matches, or, of keptFar and of wishes of
+	// others, those that carry the rule. A rule of pods to come has fragile beside its tally.
+	tally   *cluster.Tally
+	carrier *cluster.Carrier
 	fragile *cluster.FragileRule
-	term    *api.PodTerm
-	spread  *api.Spread
-	self    bool  // pods of the class count for it
-	weight  int32 // of a wish: for each pod
+	term    *api.PodTerm // nil for spread constraints, and for rules of pods to come
+	spread  *api.Spread  // nil for all but spread constraints
+	self    bool         // pods of the class count for it
+	weight  int32        // of a wish: for each pod
 
-	pods  []int32 // by domain
-	come  []int32 // by domain: those to come that count
-	nodes []int32 // by domain; of a constraint, those that count
+	pods  []int32 // by domain: pods that count
+	come  []int32 // by domain: pods to come that count
+	nodes []int32 // by domain: nodes; of a constraint, those that count for it
 	allow []int32 // by domain: how many pods of the class more, or unlimited; of a wish what the domain is worth, wishes.go
-	dirty []int32 // domains that changed since allow was worked out
-	least least
-	first bool  // of affinity: the class could be the first when allow was worked out
-	comes int64 // pods to come, in all domains
-	alone int   // of fragileNear: domains that pods come to and where they would be the first
-	shut  bool  // of fragileNear: there were such when allow was worked out
+	dirty []int32 // domains whose counts changed since allow was worked out; one may be listed twice
+	least least   // of a constraint
+	first bool    // of affinity: the class could be the first when allow was worked out
+	comes int64   // pods to come, in all domains
+	alone int     // of fragileNear: domains that pods come to and where they would be the first
+	shut  bool    // of fragileNear: alone was above 0 when allow was worked out
 
 	// Of a constraint that is a wish: the domain of each node that the class fits on, by Node.Index; how many such nodes each
 	// domain has; how many domains have any; and what a pod counts for.
@@ -101,19 +125,19 @@ type rule struct {
 	perPod float64
 }
 
-// least is the smallest counts of a constraint's domains, of those with a node that counts. next
-// equals first if two domains have it; unlimited: there is no such domain.
+// least is the smallest counts among a constraint's domains, of those with a node that counts. next equals first if two
+// domains have it; unlimited: there is no such domain.
 type least struct {
 	domains     int
 	first, next int32 // the smallest count, and the smallest of the other domains
 }
 
-// counted is what a node counts for a rule. The zero value is a node that counts for nothing.
+// counted is what a node counts for a rule. In the zero value node is false, and nothing counts.
 type counted struct {
-	domain int32 // noDomain: it has no such label
+	domain int32 // noDomain: the node does not have the label
 	pods   int32
-	come   int32
-	node   bool // it is there, and of a constraint it counts
+	come   int32 // pods to come
+	node   bool  // the node has the label, and of a constraint it counts
 }
 
 const (
@@ -121,16 +145,16 @@ const (
 	unlimited = math.MaxInt32
 )
 
-// keyView is the domains of a node label: the nodes with equal values. Numbers of domains are given
-// as values are met, and are never given again, so that they mean nothing by themselves; order has
-// them by name. One view is shared by all rules of all classes that name the label.
+// keyView is the domains of a node label: the nodes with equal values are a domain. Domains are numbered as values are met,
+// and a number is never given again, so that the numbers depend on history; order has the domains by name, for everything
+// that is told. One view is shared by all rules of all classes that name the label. Refresh keeps it up to date.
 type keyView struct {
 	key    string
-	ids    map[string]int32
-	values []string
-	of     []int32           // by Node.Index; noDomain
+	ids    map[string]int32  // the number of a value
+	values []string          // by number
+	of     []int32           // by Node.Index; noDomain: the node does not have the label
 	order  []int32           // domains by name
-	nodes  [][]*cluster.Node // by domain; also nodes that are gone, or are elsewhere now
+	nodes  [][]*cluster.Node // by domain; an entry counts only if holds says so, since nodes that went stay for a while
 }
 
 // viewOfKey returns the domains of the label, which Refresh keeps up to date from then on. The
@@ -152,9 +176,9 @@ func (x *Index) viewOfKey(key string) *keyView {
 	return v
 }
 
-// set enters the node, which may have been known by another label before. It is not taken out of
-// the list of its old domain then: holds tells whether an entry still means something, and a list
-// that is full is cleaned before it grows.
+// set enters the node in the domain of its label, which may have had another value before. It is not taken out of the list
+// of its old domain: that would cost a search. holds tells whether an entry still counts, and a list that is full is cleaned
+// before it grows.
 func (v *keyView) set(n *cluster.Node) {
 	for int(n.Index) >= len(v.of) {
 		v.of = append(v.of, noDomain)
@@ -180,12 +204,12 @@ func (v *keyView) set(n *cluster.Node) {
 	v.nodes[d] = append(v.nodes[d], n)
 }
 
-// holds says whether the node is there and in the domain.
+// holds says whether the node is in the cluster and in the domain.
 func (v *keyView) holds(d int32, n *cluster.Node) bool {
 	return n.Bucket != nil && v.of[n.Index] == d
 }
 
-// domain is the node's domain; noDomain: it has no such label.
+// domain is the node's domain; noDomain: the node does not have the label.
 func (v *keyView) domain(n *cluster.Node) int32 {
 	if int(n.Index) >= len(v.of) {
 		return noDomain
@@ -193,8 +217,11 @@ func (v *keyView) domain(n *cluster.Node) int32 {
 	return v.of[n.Index]
 }
 
-// newRules makes the rules of a class; nil: it is under none. They come in the order of the spec:
-// its own, wishes, then those of others. Nothing is counted yet.
+// newRules makes the rules of a class; nil: it is under none. They are in the order of the spec: its own that must be kept,
+// then wishes, then those of pods to come and of others. Nothing is counted yet (recountRules).
+//
+// Whether the class matches its own rules is told by Stance.Self, one character for each in the order of the spec: its
+// affinity, then each term of anti-affinity, then each constraint.
 func (x *Index) newRules(key ClassKey) *classRules {
 	if key.Stance == nil {
 		return nil
@@ -255,21 +282,23 @@ func repeats[R any](rules []R, i int) bool {
 // Ruled says whether the class is under rules between pods that must be kept.
 func (c *Class) Ruled() bool { return c.rules != nil && c.rules.hard }
 
-// Elsewhere says whether what keeps pods of the class off a node may be on another node: by a rule between pods, or a device that several nodes
-// reach.
+// Elsewhere says whether what keeps pods of the class off a node may be on another node: by a rule between pods, or a device
+// that several nodes reach. Evicting it there may then open this node.
 func (c *Class) Elsewhere() bool { return c.far || c.Ruled() }
 
 // Coupled says whether a pod of the class decides where others of it may be, on other nodes than its own: what the nodes
-// admit does not add up.
+// admit does not add up, and such pods are placed one after the other.
 func (c *Class) Coupled() bool { return c.far || c.coupledByRules() }
 
+// coupledByRules is Coupled by rules alone.
 func (c *Class) coupledByRules() bool { return c.rules != nil && c.rules.coupled > 0 }
 
 // Far says whether pods of the class concern each other by devices that several nodes reach, and not by rules.
 func (c *Class) Far() bool { return c.far && !c.coupledByRules() }
 
-// CoupledOnce says whether that is by one rule alone, or by single devices alone that the same
-// nodes reach. Placing pods one after the other is complete then; see place/coupled.go.
+// CoupledOnce says whether pods of the class concern each other by one rule alone, or by single devices alone that the same
+// nodes reach. Placing them one after the other is complete then: where it finds no place there is none. See
+// place/coupled.go.
 func (c *Class) CoupledOnce() bool {
 	if c.far {
 		return c.chained && !c.coupledByRules()
@@ -277,8 +306,8 @@ func (c *Class) CoupledOnce() bool {
 	return c.rules != nil && c.rules.coupled == 1
 }
 
-// Opens says whether other pods can open nodes to the class: by its affinity, or a spread
-// constraint. For such a class a no is only of this moment.
+// Opens says whether pods that come can open nodes to the class: by its affinity, or a spread constraint. For such a class
+// it does not follow from a refusal that it will be refused later in the cycle, when more pods have been placed.
 func (c *Class) Opens() bool {
 	return c.rules != nil && (c.rules.opens || slices.ContainsFunc(c.rules.list, func(u rule) bool { return u.kind == fragileEven && u.comes > 0 }))
 }
@@ -290,15 +319,16 @@ func (c *Class) Spreads() bool {
 	})
 }
 
-// StartsAlone says whether the class looks for the first place of pods that must be near each other: none of them is
-// anywhere, and wherever the first goes the others follow.
+// StartsAlone says whether the class looks for the first place of pods that must be near each other: none of them has a
+// place yet, and wherever the first goes the others must follow.
 func (c *Class) StartsAlone() bool { return c.rules != nil && c.rules.first() }
 
-// first says whether the affinity of the class counts no pod yet and matches the class itself: then it may be anywhere.
+// first says whether the affinity of the class counts no pod yet and matches the class itself: then it may be anywhere, as in
+// Kubernetes, since otherwise no such pod could ever start.
 func (r *classRules) first() bool { return r.alone && r.affinity == 0 }
 
-// counts is what the node counts for the rule: how many pods that the rule is about, and how many
-// that are to come.
+// counts is what the node counts for the rule now: how many pods that the rule is about, and how many that are to come. Of
+// spread constraints pods that are being deleted do not count, and neither do nodes that are not eligible, as in Kubernetes.
 func (x *Index) counts(c *Class, r *rule, n *cluster.Node) counted {
 	at := counted{domain: r.view.domain(n), node: true}
 	if at.domain == noDomain {
@@ -332,9 +362,9 @@ func (x *Index) counts(c *Class, r *rule, n *cluster.Node) counted {
 	return at
 }
 
-// coming counts the pods that are to come to the node and that the class minds by the rule: those
-// of nominated pods that have its priority or a higher one, and those that places are held for.
-// Affinity and wishes mind none: who is not there yet draws nobody.
+// coming counts the pods to come on the node that the class minds by the rule: of nominated pods those that have its
+// priority or a higher one, and those that places are held for. Affinity and wishes mind none: a pod that is not there yet
+// may never come, and must not draw others.
 func (x *Index) coming(c *Class, u *rule, n *cluster.Node) (sum int32) {
 	if len(n.Nominated)+len(n.Held) == 0 || u.kind == needsNear || !u.kind.hard() {
 		return 0
@@ -352,7 +382,7 @@ func (x *Index) coming(c *Class, u *rule, n *cluster.Node) (sum int32) {
 	return sum
 }
 
-// minds says whether the rule is about the pod, wherever it comes to.
+// minds says whether the rule is about the pod, on whichever node.
 func (u *rule) minds(p *cluster.Pod) bool {
 	switch u.kind {
 	case keptFar:
@@ -363,8 +393,8 @@ func (u *rule) minds(p *cluster.Pod) bool {
 	return u.tally.Matches(p)
 }
 
-// stayers counts the bound pods of the tally on the node that are not on their way out: what pods
-// to come can count on.
+// stayers counts the bound pods of the tally on the node that are not on their way out: those that pods to come can rely on.
+// It costs a lookup where there are none, and otherwise a look at the pods of the node.
 func stayers(t *cluster.Tally, n *cluster.Node) (sum int32) {
 	if int(n.Index) >= len(t.Staying) || t.Staying[n.Index] == 0 {
 		return 0
@@ -377,9 +407,10 @@ func stayers(t *cluster.Tally, n *cluster.Node) (sum int32) {
 	return sum
 }
 
-// eligible says whether the node counts for a constraint of the class: it has the labels of all
-// constraints, the class's node selector and affinity match it unless they do not matter, and so
-// with its taints. These are Kubernetes' rules for which domains there are to be even with.
+// eligible says whether the node counts for a constraint of the class: it has the labels of all constraints that are as hard
+// as this one (but for Kubernetes' default constraints); the class's node selector and affinity match it, unless
+// nodeAffinityPolicy says that they do not matter (AnyNode); and the class tolerates its taints, if nodeTaintsPolicy asks for
+// that (Untainted). These are Kubernetes' rules for which domains a pod is to be even with.
 func (x *Index) eligible(c *Class, s *api.Spread, n *cluster.Node) bool {
 	for i := range c.rules.list {
 		if r := &c.rules.list[i]; !s.Default && r.spread != nil && r.fragile == nil && r.spread.Soft == s.Soft && r.view.domain(n) == noDomain {
@@ -397,8 +428,8 @@ func (x *Index) eligible(c *Class, s *api.Spread, n *cluster.Node) bool {
 	return !s.Untainted || len(fit.Untolerated(n.Spec.Taints, spec.Tolerations, buf[:0])) == 0 && (!n.Spec.Cordoned || toleratesCordon(spec))
 }
 
-// recountRules counts all nodes anew, and works out all domains. It costs a look at every node for
-// each rule, and is for classes that are new and for another topology.
+// recountRules counts all nodes anew, and works out what all domains admit. It is for classes that are new and for another
+// topology. It costs a look at every node for each rule.
 func (x *Index) recountRules(c *Class) {
 	r := c.rules
 	clear(r.seen)
@@ -428,10 +459,9 @@ func (x *Index) recountRules(c *Class) {
 	r.stamp, r.moved = x.m.Room.Now, false
 }
 
-// couple finds out by how many rules pods of the class concern each other on different nodes: rules
-// that must be kept and that the class matches itself. Anti-affinity in domains of one node each
-// does not: two pods on one node are what limit says, and no other node is concerned. Rules that
-// say the same twice count once.
+// couple finds out by how many rules pods of the class concern each other on different nodes: rules that must be kept and
+// that the class matches itself. Two do not count. Anti-affinity in domains of one node each concerns no other node: limit
+// says how many pods one node takes. And rules that couple pods in the same way twice count once (couples).
 func (r *classRules) couple() {
 	r.coupled, r.regrouped = 0, false
 	for i := range r.list {
@@ -443,16 +473,16 @@ func (r *classRules) couple() {
 	}
 }
 
-// couples says whether a rule before the i-th of the kind is about the same label: of affinity and
-// anti-affinity that is the same coupling again, and of affinity every label is.
+// couples says whether a rule of the kind before the i-th couples pods of the class in the same way: of anti-affinity one
+// about the same label, and of affinity any, since all of its terms count the same pods.
 func (r *classRules) couples(v *keyView, kind ruleKind, i int) bool {
 	return slices.ContainsFunc(r.list[:i], func(o rule) bool {
 		return o.self && o.kind == kind && (kind == needsNear || kind == needsFar && o.view == v)
 	})
 }
 
-// grow makes room for domains that came. They have nothing in them, and admit nothing until they
-// are noted.
+// grow makes room for domains that came since. They have no pods, and admit none until settle has looked at them: to note a
+// node in them makes them dirty.
 func (u *rule) grow() {
 	if more := len(u.view.values) - len(u.pods); more > 0 {
 		u.pods, u.come = append(u.pods, make([]int32, more)...), append(u.come, make([]int32, more)...)
@@ -460,8 +490,8 @@ func (u *rule) grow() {
 	}
 }
 
-// note counts the node as it is now, in place of what it counted before. It costs one lookup for
-// each rule.
+// note counts the node as it is now, in place of what it counted before (seen). It costs one lookup for each rule, and more
+// where pods are to come. Nodes that are noted twice, or in another order, come to the same.
 func (x *Index) note(c *Class, n *cluster.Node) {
 	r := c.rules
 	at := int(n.Index) * len(r.list)
@@ -471,7 +501,8 @@ func (x *Index) note(c *Class, n *cluster.Node) {
 	for i := range r.list {
 		u, was := &r.list[i], &r.seen[at+i]
 		is := x.counts(c, u, n)
-		r.moved = r.moved || was.pods > 0 || is.pods > 0 || was.come > 0 || is.come > 0 // other pods may be counted, of the same number
+		// The same number may be of other pods, which certificates name.
+		r.moved = r.moved || was.pods > 0 || is.pods > 0 || was.come > 0 || is.come > 0
 		if *was == is {
 			continue
 		}
@@ -484,9 +515,8 @@ func (x *Index) note(c *Class, n *cluster.Node) {
 	}
 }
 
-// enter adds what a node counts to its domain or, with by = -1, takes it away, and notes that the
-// domain has changed. That is the only place where counts change, so that they are what the nodes
-// in seen add up to.
+// enter adds what a node counts to its domain or, with by = -1, takes it away, and notes that the domain has changed.
+// Nothing else changes the counts by domain, so that they are always what the nodes in seen add up to.
 func (r *classRules) enter(u *rule, at counted, by int32) {
 	if !at.node {
 		return
@@ -508,14 +538,15 @@ func (r *classRules) enter(u *rule, at counted, by int32) {
 	u.dirty = append(u.dirty, at.domain)
 }
 
-// waitsAlone says whether pods come to the domain that would be the first there of those that they need.
+// waitsAlone says whether pods are to come to the domain that would be the first there of the pods that they must be near. If
+// a pod of the class started in another domain, they could not come: the first would be elsewhere.
 func (u *rule) waitsAlone(d int32) bool {
 	return u.kind == fragileNear && u.come[d] > 0 && u.pods[d] == 0
 }
 
-// findLeast finds the domains with the fewest pods, in one pass over the domains.
+// findLeast finds the two smallest counts of the constraint's domains, in one pass over them. Other rules have none.
 func (u *rule) findLeast() {
-	// Without pods to come nobody's place can be lost, and fragileEven admits all.
+	// Without pods to come no place can be lost, and fragileEven admits all.
 	if u.spread == nil || u.kind == fragileEven && u.comes == 0 {
 		return
 	}
@@ -533,9 +564,9 @@ func (u *rule) findLeast() {
 	}
 }
 
-// admits is how many more pods of the class the rule admits to the domain, if no other comes: 0, a
-// number, or unlimited. Of a wish it is what the domain is worth. Only constraints admit a number
-// above 1.
+// admits is how many more pods of the class the rule admits to the domain, if no other comes: 0, a number, or unlimited.
+// Only constraints admit a number above 1. Of a wish it is what the domain is worth (worth). Pods to come count where they
+// exclude (needsFar, keptFar, the domain's own count of a constraint); of needsNear come is always 0.
 func (u *rule) admits(r *classRules, d int32) int32 {
 	pods := u.pods[d] + u.come[d]
 	switch u.kind {
@@ -616,9 +647,9 @@ func (u *rule) lowBeside(d int32) int32 {
 	return low
 }
 
-// limit is how many more pods of the class the rules admit to the node: the least of what they
-// admit to its domains. A node without the label is in no domain: rules that ask for something
-// there exclude it, and those that forbid something do not.
+// limit is how many more pods of the class the rules that must be kept admit to the node: the least of what they admit to its
+// domains. A node without the label is in no domain: rules that ask for something there exclude it, and those that forbid
+// something do not. It costs a lookup for each rule.
 func (r *classRules) limit(n *cluster.Node) int64 {
 	k := int64(math.MaxInt64)
 	for i := range r.list {
@@ -643,9 +674,9 @@ func (r *classRules) limit(n *cluster.Node) int64 {
 	return k
 }
 
-// followRules notes the nodes of the buckets whose room changed, and looks again at the nodes of
-// domains whose answers differ now. It comes before the buckets are followed: measure reads what it
-// works out, and the old numbers in the cells say which nodes are to be noted.
+// followRules notes the nodes of the buckets whose room changed, and looks again at the nodes of domains whose answers differ
+// now. It must come before the buckets are followed: measure reads what it works out, and the old numbers in the cells say
+// which nodes are to be noted.
 func (x *Index) followRules(c *Class, changed []*cluster.Bucket) {
 	r := c.rules
 	for _, b := range changed {
@@ -671,9 +702,9 @@ func (x *Index) followRules(c *Class, changed []*cluster.Bucket) {
 	}
 }
 
-// settle works out what the rule's domains admit where that may have changed: in the domains that
-// are dirty or, if what all depend on has changed, in all. That is whether the class may be the
-// first, the fewest pods of a domain, and whether pods to come wait for their first.
+// settle works out what the rule's domains admit where that may have changed, and has the nodes measured again of those in
+// which it has. These are the domains that are dirty or, if something has changed that all answers depend on, all: whether the
+// class may be the first, what the fewest pods of a domain are, and whether pods to come wait for their first.
 //
 // For example, pods that need each other by zone are nowhere yet: every zone admits the first. Once
 // it is placed in zone a, only a admits more. Its node is in a alone, so that a alone is dirty, and
@@ -712,8 +743,8 @@ func (x *Index) settle(c *Class, u *rule) {
 	u.dirty = u.dirty[:0]
 }
 
-// refitDomain looks again at the nodes of the domain, in buckets that the class has looked at and
-// that have not changed since.
+// refitDomain measures the nodes of the domain again, in buckets that the class has counts of. A bucket that is new, or has
+// other nodes, is looked at as a whole afterwards.
 func (x *Index) refitDomain(c *Class, v *keyView, d int32) {
 	for _, n := range v.nodes[d] {
 		if !v.holds(d, n) {
@@ -725,7 +756,8 @@ func (x *Index) refitDomain(c *Class, v *keyView, d int32) {
 	}
 }
 
-// ruled is the number that what certificates tell of rules is of; 0 where the class is under none.
+// ruled is the number of the state of the class's rules, as of its last sync: certificates of another number are made anew.
+// 0 where the class is under none.
 func (c *Class) ruled() uint64 {
 	if c.rules == nil {
 		return 0
@@ -733,8 +765,8 @@ func (c *Class) ruled() uint64 {
 	return c.rules.stamp
 }
 
-// Start is where pods that must be near each other may begin: the best node of its domains, and how
-// many pods have room there.
+// Start is where pods that must be near each other may begin: the best node of its domains, and how many pods of the class
+// have room in these.
 type Start struct {
 	Node  *cluster.Node
 	Fits  int64
@@ -779,5 +811,6 @@ func (x *Index) Starts(c *Class, sc Scope) []Start {
 	return out
 }
 
-// outlived says whether no known pod has the rules of the class any more: they are not counted then.
+// outlived says whether no known pod has the rules of the class any more. The model has then stopped counting for them, and
+// the class must be made anew if such a pod comes again.
 func (c *Class) outlived() bool { return c.rules != nil && c.rules.own != c.Shape.Own }

@@ -8,17 +8,29 @@ import (
 	"github.com/berth-dev/berth/engine/internal/divide"
 )
 
-// Scope is where members may go: on nodes that are in all of the domains, or on one of them. The
-// zero scope is the whole cluster. Scopes are values: narrowing one leaves it as it was, and its
-// lists are copied before they grow.
+// Questions to the counts of a class: how many pods fit in a scope (Fits), which node of it is best (Best), and how its
+// domains divide it (Parts). Package place puts gangs together from these answers. They only read: a class must be up to
+// date (Sync), and each answer is of that moment.
+//
+// For example, a gang of 16 pods must share a block, and each 4 of them a rack. Parts of the whole cluster at the level of
+// blocks says which blocks hold 16; Parts of such a block at the level of racks, which racks hold how many fours; and Best
+// of a rack, again and again, which node each pod takes.
+//
+// Costs. The sums of domains are kept, so that a question about a whole domain is a lookup. One about a narrower scope, such
+// as the nodes of a block that are in no rack, visits the buckets of the smallest domain in it: all nodes of a bucket are in
+// the same domains, so that a bucket is in the scope or out of it. Best compares one number for each bucket.
+
+// Scope is a set of nodes: those that are in all of the domains and in none of the levels outside or, with Node, that one
+// alone if it is among them. The zero scope is the whole cluster. Scopes are values: narrowing one leaves it as it was, and
+// its lists are copied before they grow.
 type Scope struct {
-	Domains []*cluster.Domain
-	outside []int         // levels of which the nodes are in no domain
-	Node    *cluster.Node // nil: any
+	Domains []*cluster.Domain // in the order in which the scope was narrowed
+	outside []int             // levels of which the nodes are in no domain
+	Node    *cluster.Node     // nil: any
 }
 
-// in narrows the scope to a domain. The first domain of a scope needs no list of its own: each
-// domain has one with itself alone.
+// in narrows the scope to a domain, which lies within it. The first domain of a scope needs no list of its own: each domain
+// has one with itself alone (Domain.Only).
 func (sc Scope) in(d *cluster.Domain) Scope {
 	if len(sc.Domains) == 0 {
 		sc.Domains = d.Only
@@ -28,14 +40,15 @@ func (sc Scope) in(d *cluster.Domain) Scope {
 	return sc
 }
 
-// On narrows the scope to a node.
+// On narrows the scope to a node. Where the node is not in the scope, nothing is.
 func (sc Scope) On(n *cluster.Node) Scope {
 	sc.Node = n
 	return sc
 }
 
-// beside narrows the scope to nodes that are in no domain of the level.
+// beside narrows the scope to the nodes that are in no domain of the level.
 func (sc Scope) beside(level int) Scope {
+	// The capacity is cut to the length, so that append copies: other scopes may share the list.
 	sc.outside = append(sc.outside[:len(sc.outside):len(sc.outside)], level)
 	return sc
 }
@@ -56,8 +69,9 @@ func (sc Scope) Holds(sh *cluster.Bucket) bool {
 	return true
 }
 
-// Buckets visits the buckets that have nodes in the scope, in the order of the topology. It looks
-// at the shortest list that contains them all: those of the smallest domain.
+// Buckets visits the buckets that have nodes in the scope, in the order of the topology. It looks at the shortest list that
+// contains them all, which is that of the domain with the fewest buckets. Of a scope with a node the bucket of that node is
+// visited, whose other nodes are not in the scope.
 func (x *Index) Buckets(sc Scope, visit func(*cluster.Bucket)) {
 	list := x.m.Topology.Buckets
 	if sc.Node != nil {
@@ -101,8 +115,8 @@ func (x *Index) Fits(c *Class, sc Scope) int64 {
 	return sum
 }
 
-// Best returns the best node for the class in the scope, the first of equals; nil: none fits. It
-// compares the tops of the buckets.
+// Best returns the node of the scope with the highest score for the class (room.go), the first by place and name of equals;
+// nil: no pod fits on any. It compares the tops of the buckets.
 //
 // For the whole cluster these are one list of numbers. The top of a stale bucket is an upper bound:
 // it is looked through only if the bound beats the best found so far, and so most stale buckets
@@ -140,24 +154,24 @@ func (x *Index) Best(c *Class, sc Scope) *cluster.Node {
 	return found.Nodes[c.ByBucket[found.ID].best]
 }
 
-// first says whether the best node of a bucket comes before that of one that is listed before it:
-// only the names can say so, and only where nothing else sets the buckets apart. More than 256
-// nodes in the same domains are several buckets with one path.
+// first says whether the best node of the bucket sh comes before that of one that is listed before sh. It does only where
+// the two buckets have one path, because more than 256 nodes are in the same domains, and the name of its node comes first.
 func (x *Index) first(c *Class, sh, listed *cluster.Bucket) bool {
 	return x.m.Topology.SharePaths && sh.Path == listed.Path &&
 		sh.Nodes[c.ByBucket[sh.ID].best].Name < listed.Nodes[c.ByBucket[listed.ID].best].Name
 }
 
-// Part is a domain, or a node, of a scope, with how many pods of a class fit in it.
+// Part is a domain, or a node, of a scope, with how many pods of a class fit in it. Scope is the whole scope, narrowed to
+// the part. Name is "" for the nodes in no domain of a level (WithRest), and for a scope that is not divided.
 type Part struct {
 	Scope
 	Name string
 	Fits int64
 }
 
-// Parts lists the domains of the level in the scope, by name, with what they hold of the class.
-// Single nodes are listed where something fits. Nodes in no domain of the level are left out;
-// WithRest adds them. The list is the caller's own.
+// Parts lists the domains of the level in the scope, by name, with how many pods of the class fit in each, 0 included.
+// Single nodes are listed where something fits. AnyLevel does not divide: the scope is the only part. Nodes in no domain of
+// the level are left out; WithRest adds them. The list is the caller's own.
 //
 // It costs one entry for each domain where the scope is the whole cluster, and a visit of its
 // buckets otherwise.
@@ -199,12 +213,14 @@ func (x *Index) Parts(c *Class, sc Scope, level int) []Part {
 	return out
 }
 
-// NodeParts lists the nodes of the scope where something of the class fits.
+// NodeParts lists the nodes of the scope on which a pod of the class fits, in the order of places. It costs a look at each
+// node of the scope.
 func (x *Index) NodeParts(c *Class, sc Scope) []Part {
 	return slices.DeleteFunc(x.EveryNode(c, sc), func(p Part) bool { return p.Fits == 0 })
 }
 
-// EveryNode lists all nodes of the scope, in the order of places, also those where nothing fits.
+// EveryNode lists all nodes of the scope, in the order of places (cluster.ComparePlaces), also those where no pod of the
+// class fits.
 func (x *Index) EveryNode(c *Class, sc Scope) []Part {
 	var out []Part
 	x.Buckets(sc, func(sh *cluster.Bucket) {
@@ -219,9 +235,9 @@ func (x *Index) EveryNode(c *Class, sc Scope) []Part {
 	return out
 }
 
-// WithRest adds the nodes of the scope that are in no domain of the level, as one more part, if
-// anything fits there. Each part then holds what it says, and all together what the scope holds.
-// Nodes are never without a node to be in, so that nothing is added at the level of nodes.
+// WithRest adds the nodes of the scope that are in no domain of the level, as one more part without a name, if a pod fits
+// there. Members that need not share a domain may go there, too. All parts together then hold what the scope holds. At the
+// level of nodes, and at AnyLevel, no node is left out, and nothing is added.
 func (x *Index) WithRest(c *Class, sc Scope, level int, parts []Part) []Part {
 	if level < 0 {
 		return parts
@@ -244,8 +260,8 @@ func Counts(parts []Part) []divide.Domain {
 	return out
 }
 
-// Same says whether the scope is just the domain, or the node, that the other is. The other has one
-// of the two.
+// Same says whether the scope is the domain, or the node, that the other is. The other must have a node, or one domain that
+// counts; this one may be any.
 func (sc Scope) Same(o *Scope) bool {
 	if o.Node != nil {
 		return sc.Node == o.Node
@@ -253,7 +269,7 @@ func (sc Scope) Same(o *Scope) bool {
 	return len(sc.Domains) == 1 && sc.Domains[0] == o.Domains[0]
 }
 
-// Name is that of the node, or of the first domain; the scope must have one.
+// Name is that of the node, or of the first domain. The scope must have one of them.
 func (sc Scope) Name() string {
 	if sc.Node != nil {
 		return sc.Node.Name

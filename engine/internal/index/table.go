@@ -11,17 +11,7 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-// bucketRows is the nodes of one bucket, one row for those that a class cannot tell apart: what
-// certificates are added up from. Rows are kept until a node of the bucket changes, and not written
-// to after they are made: certificates that were handed out share them.
-//
-// A certificate so costs an addition of a few rows for each bucket, and where one bucket has
-// changed an addition of one part of them (sum).
-//
-// For example, a bucket has 200 nodes of one pool, 40 of the same pool that are cordoned, and 16 of
-// another pool that the class's selector excludes. Those are three kinds and three rows: 200 nodes
-// where 3 pods fit in all, 40 that are cordoned, 16 that lack the label. What a person is told of
-// 5,000 nodes is the sum of some 20 such lists.
+// The counts of certificates: how a proof about thousands of nodes is brought up to date when one of them changes.
 //
 // From nodes to the sentence that a person reads there are four layers, and each is kept while its
 // inputs are the same:
@@ -34,6 +24,17 @@ import (
 // A change on one node goes through all four: one bucket is counted, one part of one domain is added up, one entry of the
 // list is replaced, and all else is shared with the body from before.
 //
+// For example, a bucket has 200 nodes of one pool, 40 of the same pool that are cordoned, and 16 of
+// another pool that the class's selector excludes. Those are three kinds and three rows: 200 nodes
+// where 3 pods fit in all, 40 that are cordoned, 16 that lack the label. What a person is told of
+// 5,000 nodes is the sum of some 20 such lists.
+//
+// Everything that is made here is shared with the certificates that were handed out, and is not written to after it is made.
+// All of it belongs to one class (proofs) and is dropped with it.
+
+// bucketRows is the nodes of one bucket as certificates count them: one row for those that a class cannot tell apart. Rows
+// are kept until a node of the bucket changes.
+//
 // Three numbers say whether rows still hold, one for each of their inputs: touched for what is free
 // on the nodes and what they are, epoch for the numbers of classes, which rows name, and ruled for
 // pods on other nodes, which matter to a class under rules alone.
@@ -42,21 +43,21 @@ type bucketRows struct {
 	tally
 	epoch   uint64 // proofs.epoch: classes have had these numbers since
 	touched uint64 // Bucket.Touched
-	ruled   uint64 // of a class under rules between pods, Room.Now: pods on any node may matter
+	ruled   uint64 // Class.ruled; 0 of a class under no rules between pods
 }
 
-// tally is what else is counted of nodes that no clause excludes. It is what the cause of a no is
-// found from: see body.cause. ifEvicted is a bound from above: where it is below the need, no eviction
-// could help, and nobody is looked for who may be evicted.
+// tally is what else is counted of the nodes that no clause excludes. The cause of a refusal is found from it (body.cause).
+// ifEvicted is a bound from above: where it is below the need, no eviction could help, and no victim is looked for
+// (preempt.curable).
 //
 // For example, pods ask for 4 GPUs each, and three nodes of 8 GPUs match, of which 3, 3 and 6 are free. gpuFree is 12 and
 // gpuFits is 0 + 0 + 1 = 1. For 3 pods the cluster is fragmented: 12 GPUs would do, and 1 pod fits.
 type tally struct {
 	ifEvicted int64 // pods that would fit if everything that can go were gone
-	matching  int64 // nodes
-	largest   int64 // pods on an empty node
-	gpuFree   int64
-	gpuFits   int64 // pods, if GPUs were all they asked for
+	matching  int64 // nodes that no clause excludes
+	largest   int64 // the most pods that an empty node of these holds
+	gpuFree   int64 // whole GPUs that are free, of the model that the class asks for
+	gpuFits   int64 // pods that would fit if GPUs were all they asked for
 }
 
 // add adds the other, which is of other nodes. The largest is a maximum and not a sum.
@@ -68,10 +69,10 @@ func (t *tally) add(o tally) {
 	t.gpuFits += o.gpuFits
 }
 
-// rowsOf returns the rows of the bucket, up to date. Rows are made once for each state of a bucket,
-// and shared by all certificates that the bucket is part of. Rows that would say the same as those
-// that are there are those: a pod that took the place of another mostly changes what is free of some
-// resource, and not what a class lacks, and then nothing is added up.
+// rowsOf returns the rows of the bucket, up to date. They are made once for each state of a bucket. Where the new rows would
+// say the same as the old ones, the old ones are returned and count as up to date: a pod that took the place of another mostly
+// changes what is free of some resource, and not what a class lacks, and then no sum above changes either. It costs one look
+// at each node where the bucket changed, and otherwise three comparisons.
 func (x *Index) rowsOf(c *Class, sh *cluster.Bucket) *bucketRows {
 	f := &c.ByBucket[sh.ID]
 	if c.counted(sh) {
@@ -88,7 +89,7 @@ func (x *Index) rowsOf(c *Class, sh *cluster.Bucket) *bucketRows {
 	return now
 }
 
-// says whether the rows count the same as the others, whose classes have the same numbers.
+// says whether the rows count the same as the others. Both must be of one epoch, since they name classes by number.
 func (r *bucketRows) says(o *bucketRows) bool {
 	return r.tally == o.tally && slices.EqualFunc(r.rows, o.rows, func(a, b why.Row) bool { return a.Class == b.Class && sameRow(&a, &b) })
 }
@@ -99,26 +100,27 @@ func (c *Class) counted(sh *cluster.Bucket) bool {
 	return r != nil && r.epoch == c.proofs.epoch && r.touched == sh.Touched && r.ruled == c.ruled()
 }
 
-// counting is room to count the nodes of a bucket, or to add rows up, in. It is kept between uses,
-// and means nothing between them, but that sums are zero.
+// counting is scratch memory to count the nodes of a bucket in, or to add rows up. It is kept between uses so that they
+// allocate little. Between uses its content means nothing, but sums is zero.
 type counting struct {
-	proofs  []*kindProof // by row
-	rowOf   []int        // by kind of the view; -1: none yet
-	shorts  []why.Short  // by row, then by demand
-	sums    []why.Row    // by class; Nodes 0: none
-	changed []int        // classes
-	parts   []*bucketRows
+	proofs  []*kindProof  // by row
+	rowOf   []int         // by kind of the view; -1: none yet
+	shorts  []why.Short   // by row, then by demand
+	sums    []why.Row     // by class; Nodes 0: none
+	changed []int         // classes
+	parts   []*bucketRows // the rows of the buckets of a domain
 
-	// Room for rows, which is handed out. While all buckets of a class are counted it is made for many at once.
+	// Memory for rows that are handed out, and so is not used again. While all buckets of a class are counted, slab says for
+	// how many rows it is allocated at once.
 	slab  int
 	sets  []bucketRows
 	rows  []why.Row
 	short []why.Short
 }
 
-// makeRows counts the nodes on some of the bucket's slots. Nodes of one kind look alike to the
-// class in everything but what is free, so a row is a kind, with counts. It costs one pass over the
-// nodes and, for each, one over the demands.
+// makeRows counts the nodes in the bucket's slots from and up to, but not with, to. Nodes of one kind look alike to the class
+// in everything but what is free, so a row is a kind, with counts. The class must be up to date: how many pods fit is read
+// from its cells. It costs one pass over the nodes and, for each, one over the demands.
 func (x *Index) makeRows(c *Class, sh *cluster.Bucket, from, to int) *bucketRows {
 	// rowOf is by kind of the view, of which there are at most as many as nodes in a bucket: the inner loop looks
 	// nothing up in a map. Two kinds that the class cannot tell apart have one row, so that there is room enough.
@@ -160,8 +162,8 @@ func (x *Index) makeRows(c *Class, sh *cluster.Bucket, from, to int) *bucketRows
 	return out
 }
 
-// newRows makes room for the rows of a bucket. The room is cut from a larger piece, and never grows
-// into that of others: its capacity is n, so that an append beyond it would move to memory of its own.
+// newRows allocates bucketRows with memory for n rows. The memory is cut from a larger piece and has the capacity n, so that
+// an append beyond it would move to memory of its own and never write into that of others.
 //
 // A piece has w.slab rows while all buckets of a class are counted, and otherwise those of one bucket: a piece lives as
 // long as any row of it, and one that is large would be kept for the sake of a few.
@@ -178,7 +180,7 @@ func (w *counting) newRows(n int) *bucketRows {
 	return out
 }
 
-// newShorts makes room for the shortages of a row.
+// newShorts allocates memory for n shortages of a row, in the same way.
 func (w *counting) newShorts(n int) []why.Short {
 	if len(w.short) < n {
 		w.short = make([]why.Short, max(n, w.slab))
@@ -188,8 +190,8 @@ func (w *counting) newShorts(n int) []why.Short {
 	return out
 }
 
-// row returns the row of nodes that look so to the class, beginning one with the example if there
-// is none. Kinds of a bucket are few, so that proofs are searched one by one.
+// row returns the number of the row for nodes of the kind, and begins one if there is none. example is the name of the first
+// such node, by which a certificate shows what it means. Kinds of a bucket are few, so that proofs are searched one by one.
 func (w *counting) row(c *Class, k *kindProof, out *bucketRows, example string) int {
 	if i := slices.Index(w.proofs, k); i >= 0 {
 		return i
@@ -202,8 +204,8 @@ func (w *counting) row(c *Class, k *kindProof, out *bucketRows, example string) 
 	return len(out.rows) - 1
 }
 
-// finishRow enters what was counted for all nodes of the row together. Lists are sorted, so that
-// rows of equal content are equal.
+// finishRow enters in the row what holds for all of its nodes: the number of the class, the shortages, which were counted by
+// demand, and the clauses of the kind. Lists are sorted, so that rows of equal content are equal.
 func (x *Index) finishRow(c *Class, row *why.Row, k *kindProof, shorts []why.Short) {
 	row.Class = k.number
 	short := 0
@@ -265,9 +267,9 @@ func (x *Index) countNode(c *Class, n *cluster.Node, k *kindProof, v *view, slot
 	sum.add(t)
 }
 
-// gpuRoom is how many GPUs of its model are free for the class, and how many pods they hold, other
-// resources aside. The difference between what is free and what it holds is the difference between
-// a cluster that is full and one that is fragmented.
+// gpuRoom is how many GPUs of its model are free on the node for the class, and how many pods they hold, other resources
+// aside. The difference between the two tells a cluster that is full from one that is fragmented. The class must ask for
+// whole GPUs.
 func (x *Index) gpuRoom(c *Class, n *cluster.Node) (free, fits int64) {
 	// free is counted by resources and by devices, and the lower one holds: of the GPUs that are free by count some may be
 	// of another model.
@@ -290,8 +292,9 @@ func (x *Index) gpuRoom(c *Class, n *cluster.Node) (free, fits int64) {
 	return free, min(free/c.Shape.GPUs, deviceRoom(c, n))
 }
 
-// special says whether more than the node's kind and its free resources, of which so many are GPUs,
-// may exclude it. A yes costs a look at the node, and may add nothing.
+// special says whether more than its kind and its free resources may exclude a node on which so many pods fit and so many
+// GPUs are free: names, ports, claims, parts, whole nodes, or GPUs that are free and yet will not do. A yes costs a look at the
+// node (localClauses), and may add nothing.
 func (x *Index) special(c *Class, fits, gpus int64) bool {
 	return c.Local || len(c.Shape.Spec.Ports) > 0 || c.Shape.Spec.Claims != nil && fits == 0 || c.Shape.Spec.Part != nil && (fits == 0 || x.m.WholeNodeGangs > 0) ||
 		c.Shape.GPUs > 0 && (x.m.WholeNodeGangs > 0 || c.Whole != "" || fits == 0 && gpus >= c.Shape.GPUs)
@@ -329,6 +332,7 @@ func noteShort(row *why.Row, short why.Short) {
 	row.Short = append(row.Short, short)
 }
 
+// sortClauses sorts by kind and detail, which no two clauses of a row share.
 func sortClauses(list []why.Clause) {
 	slices.SortFunc(list, func(a, b why.Clause) int {
 		if c := strings.Compare(string(a.Kind), string(b.Kind)); c != 0 {
@@ -338,6 +342,7 @@ func sortClauses(list []why.Clause) {
 	})
 }
 
+// sortShorts sorts by the name of the resource, which no two shortages of a row share.
 func sortShorts(list []why.Short) {
 	slices.SortFunc(list, func(a, b why.Short) int { return strings.Compare(a.Resource, b.Resource) })
 }
@@ -350,10 +355,11 @@ type layout struct {
 	domains []layoutDomain
 }
 
+// layoutDomain is one domain of a layout.
 type layoutDomain struct {
-	name    string
+	name    string // "" for the whole cluster, and for the nodes that are in no domain of the level
 	buckets []*cluster.Bucket
-	counts  bool // is a domain of the level; nodes outside any are counted in one that is not
+	counts  bool // it can hold a gang; false for the nodes that are in no domain of the level
 }
 
 // layoutOf returns the domains of the level, by name. Nodes that are in none are in one more,
@@ -536,9 +542,9 @@ func (x *Index) recount(c *Class, at position) {
 	p.counted, p.ruled = at, c.ruled()
 }
 
-// recountChanged brings the rows of the buckets up to date in which room changed since all were,
-// and says whether that was enough: these are known, and the classes are the same. A class that has
-// gone from one bucket may have gone from all, which only a look at all buckets can tell.
+// recountChanged brings the rows of those buckets up to date in which room changed since all were, and says whether that was
+// enough: it is known which buckets these are, and the classes are the same. A class that has gone from one bucket may have
+// gone from all, which only a look at all buckets can tell.
 func (x *Index) recountChanged(c *Class) bool {
 	// A no leaves some buckets counted and others not. That is harmless: each has its own numbers, by which the long way
 	// sees which are up to date.
@@ -621,10 +627,9 @@ func (x *Index) renumber(c *Class) bool {
 	return true
 }
 
-// sum is rows of several buckets added up. Where there are many it is made of parts, so that rows
-// which change cost an addition of their part and one of the parts, and in these of the classes
-// that changed. Rows are never written to: the same ones make the same sum. Its inputs are of, and
-// the numbers of classes (proofs.epoch): see bodyOf.
+// sum is the rows of several buckets added up. Where there are many it is made of parts: when the rows of one bucket change,
+// its part is added up again, and then the parts, and in both only the classes that changed. Its inputs are the rows (of), by
+// address, since rows are never written to, and the numbers of classes (proofs.epoch): see bodyOf.
 //
 // For example, 400 buckets are 20 parts of 20. When one bucket changes, its part is added up from
 // 20 rows and the total from 20 parts: 40 additions, where there would be 400.
@@ -680,10 +685,9 @@ func (x *Index) addParts(s *sum) []*bucketRows {
 	return totals
 }
 
-// merge adds rows up, which stay as they are. had is the sum of was; of classes whose rows are the
-// same in both, so is the sum. Classes that have changed are added up anew from all rows, because a
-// sum cannot be taken back: what is lacking at the least, and the example, are minima. So it costs a
-// copy of the sum and, for each class that changed, a look into each list of rows.
+// merge returns the sum of all. had is the sum of was, or nil: of classes whose rows are the same in both, the sum is taken
+// over. Classes that have changed are added up anew from all rows, since minima cannot be taken back (sum). It costs a copy of
+// the sum and, for each class that changed, a binary search in each list of rows.
 func (x *Index) merge(all, was []*bucketRows, had *bucketRows) *bucketRows {
 	w := &x.counting
 	if had == nil || len(was) != len(all) {
@@ -715,7 +719,7 @@ func (x *Index) merge(all, was []*bucketRows, had *bucketRows) *bucketRows {
 	return out
 }
 
-// mergeAll adds rows up of which no sum is known.
+// mergeAll adds up rows of which no sum is known yet: one addition for each row.
 func (w *counting) mergeAll(all []*bucketRows) *bucketRows {
 	// sums is by class, with one entry for each that there is, and empty between uses. n is how many got a row.
 	out, n := &bucketRows{}, 0
@@ -741,7 +745,8 @@ func (w *counting) mergeAll(all []*bucketRows) *bucketRows {
 	return out
 }
 
-// add adds the sum of a class, which is above those that are there; one without nodes is none.
+// add appends the sum of a class, whose number must be above those that are there. One without nodes is dropped: the class
+// has gone from all buckets.
 func (r *bucketRows) add(sum *why.Row) {
 	if sum.Nodes > 0 {
 		sortClauses(sum.Removed)

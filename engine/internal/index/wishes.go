@@ -9,17 +9,26 @@ import (
 	"github.com/berth-dev/berth/engine/internal/cluster"
 )
 
-// What a pod prefers is weighed as Kubernetes weighs it: each plugin of its scheduler has a value for every node, stretches the
-// values of the nodes that are left for the pod to 0 to 100, and has a weight. A class whose preferences are of more than one
-// kind keeps the values of the nodes that it fits on, with the smallest and the largest of each kind: the ends. The score of a
-// node depends on its own values and on the ends, so a class that is brought up to date looks again at the nodes whose values
-// changed, and weighs all its nodes anew where an end moved. That is a pass over numbers at hand, no look at a node.
+// Preferences: which of the nodes that a pod fits on does it like best? They are weighed as Kubernetes weighs them: each
+// plugin of its scheduler has a value for every node, stretches the values of the nodes that are left for the pod to 0 to 100,
+// and has a weight. A node's points are the sum over the plugins, and are the highest bits of its score (room.go).
 //
-// Ends are exact up to 63, and of six significant bits above: with a range of thousands nearly every pod that is placed would move
-// one. They depend on nothing but the state, so a class that was followed and one that was counted anew give the same scores.
-// Preferences of one kind alone need no ends, for stretching keeps their order.
+// Stretching compares a node with all others, so that one node that changes can change the points of all. A class whose
+// preferences are of more than one kind therefore keeps the values of the nodes that it fits on, with the smallest and the
+// largest of each kind: the ends. The points of a node depend on its own values and on the ends alone. A class that is brought
+// up to date looks again at the nodes whose values changed, and weighs all its nodes anew where an end moved, which is a pass
+// over numbers at hand and no look at a node. Preferences of one kind alone need no ends, since stretching keeps their order.
+//
+// For example, of three nodes n1 matches preferred terms of weight 80, n2 of 40 and n3 of none, and n1 has a taint that
+// discourages the pod. The ends are 80 and 1. Beside what all nodes get, n1 has 2*100 - 3*100 = -100 points, n2 has 2*50 =
+// 100 and n3 has 0: n2 is best. When n1 loses its taint, no node has one, the end moves to 0, and all three are weighed anew:
+// n1 has 200.
+//
+// Ends are exact up to 63, and of six significant bits above: with a range of thousands nearly every pod that is placed would
+// move one. They depend on nothing but the state, so a class that was followed and one that was counted anew give the same
+// scores (TestScoresFollowTheModel).
 
-// The weights of Kubernetes' plugins in its default configuration, and what a plugin gives the best node.
+// The weights of Kubernetes' plugins in its default configuration, and the points that a plugin gives the best node.
 const (
 	affinityWeight = 2 // NodeAffinity
 	taintWeight    = 3 // TaintToleration
@@ -30,38 +39,39 @@ const (
 	mostPoints     = 100
 )
 
-// wish is what a class finds of its preferences on a node, before it is compared with other nodes.
+// wish is what a class finds of its preferences on a node, before that is compared with other nodes.
 type wish struct {
 	near   int32 // the weight of its preferred terms of node affinity that match
-	taints int32 // that discourage it
-	pods   int64 // the weight of wishes between pods, in units
-	images int32 // points for its images that are there
+	taints int32 // how many taints discourage it
+	pods   int64 // the weight of preferred rules between pods, in units of classRules.unit; below 0: it is kept away
+	images int32 // 0 to 100 points for its images that are on the node (images.go)
 	rank   int32 // of the alternatives that its claims are met with; more is better
-	spread int64 // of constraints that are wishes: more is worse; unspread: the node has not all of their labels
+	spread int64 // of constraints that are wishes: more is worse; unspread: the node does not have all of their labels
 }
 
+// unspread is the spread of a node that soft constraints do not count; it gets no points for them.
 const unspread = -1
 
-// rankBits are those by which a rank is raised where it is all that a class prefers.
+// rankBits is how far a rank is shifted where it is all that a class prefers: it is above points for images.
 const rankBits = 9
 
-// ends are the smallest and largest of what a class finds, as coarse as comparing needs them. Two
-// equal ends give every node the same points.
+// ends are the smallest and the largest of what a class finds on the nodes that it fits on, as coarse as comparing needs
+// them. Nodes with equal wishes have equal points at equal ends.
 type ends struct {
-	near, taints, rank    int64 // the largest
-	podsLow, podsRange    int64
+	near, taints, rank    int64 // the largest; the smallest counts as 0, as in Kubernetes
+	podsLow, podsRange    int64 // the smallest, and the difference to the largest
 	spreadLow, spreadHigh int64
 }
 
-// comparison is what a class keeps to weigh preferences of several kinds against each other: for
-// each kind the values on the nodes that it fits on, and the ends that scores were last made with.
+// comparison is what a class keeps to weigh preferences of several kinds against each other: for each kind the values on the
+// nodes that it fits on, and the ends that the scores in its cells were made with.
 type comparison struct {
 	near, taints, rank, pods, spread spectrum
 	ends                             ends
 }
 
-// spectrum is how many nodes have each value, by value. It costs the different values, which are few: of what differs from
-// node to node, the pods on a node are a small number.
+// spectrum is how many nodes have each value, sorted by value. Its size is the number of different values, which are few even
+// on many nodes: pods on a node, taints and terms are small numbers.
 type spectrum []struct {
 	value int64
 	nodes int
@@ -83,7 +93,7 @@ func (s *spectrum) add(value int64, by int) {
 	}
 }
 
-// low and high are the smallest and the largest value, 0 without any.
+// low is the smallest value, 0 without any.
 func (s spectrum) low() int64 {
 	if len(s) == 0 {
 		return 0
@@ -91,6 +101,7 @@ func (s spectrum) low() int64 {
 	return s[0].value
 }
 
+// high is the largest value, 0 without any.
 func (s spectrum) high() int64 {
 	if len(s) == 0 {
 		return 0
@@ -98,8 +109,8 @@ func (s spectrum) high() int64 {
 	return s[len(s)-1].value
 }
 
-// enter counts a node that the class fits on or, with by = -1, one that it fitted on. It must be
-// taken out with the same wish that it was entered with.
+// enter counts a node that the class fits on or, with by = -1, takes it out again. It must be taken out with the same wish
+// that it was entered with. It costs a binary search for each kind.
 func (p *comparison) enter(w wish, by int) {
 	p.near.add(int64(w.near), by)
 	p.taints.add(int64(w.taints), by)
@@ -135,19 +146,19 @@ func floor(v, within int64) int64 {
 	return v >> k << k
 }
 
-// spare is how many bits of a number are rounded.
+// spare is how many low bits of a number are beyond six significant ones, and are rounded.
 func spare(v int64) int { return max(0, bits.Len64(uint64(v))-6) }
 
-// points is what the class makes of the wish: what Kubernetes' plugins give the node together, and
-// between equals the weight of node affinity, of which whole points hide small parts.
+// points is what the class makes of the wish; more is better. Of a class that compares it is the sum of what Kubernetes'
+// plugins give the node, and in eight more bits the weight of node affinity, of which whole points hide small parts.
 //
 // For example, on the nodes that the class fits on its preferred terms add up to at most 80, and
 // this node has 40: 100 * 40/80 = 50 points, twice. At most 3 taints discourage it, and this node
 // has 1: 33 points, three times, are taken off. Together it is 100 - 99 = 1, to which images add up
 // to 100 of their own.
 //
-// Where preferences are of one kind, no other node is needed: a larger value is better, by how much
-// does not matter.
+// Of a class whose preferences are of one kind no other node is needed: a larger value is better, by how much does not
+// matter. The result is cut to maxWish where it becomes a score (joined).
 func (c *Class) points(w wish) int64 {
 	p := c.compared
 	if p == nil {
@@ -183,8 +194,8 @@ func (c *Class) points(w wish) int64 {
 	return sum<<8 + fine
 }
 
-// compares says whether preferences of the class are of several kinds. It depends on the cluster,
-// too: on whether any node has a taint that discourages, and any an image of the class.
+// compares says whether preferences of the class are of several kinds, or depend on other nodes, as soft rules between pods
+// do. It depends on the cluster too: on whether any node has a taint that discourages pods, and any an image of the class.
 func (x *Index) compares(c *Class) bool {
 	kinds := 0
 	for _, is := range [...]bool{len(c.Shape.Spec.Preferred) > 0, x.m.Presence.Discouraging > 0, c.images != nil, c.Shape.Spec.Claims.Alternatives()} {
@@ -195,9 +206,9 @@ func (x *Index) compares(c *Class) bool {
 	return c.rules != nil && c.rules.soft || kinds > 1
 }
 
-// recompare begins anew where preferences of the class have become, or are no more, of several
-// kinds. All nodes are looked at again, which happens as seldom as the first such taint or image
-// comes.
+// recompare begins anew where preferences of the class have become, or are no longer, of several kinds: scores of the two
+// ways cannot be compared. All nodes are measured again, which is rare, since it takes the first taint or image of its kind
+// to come or the last to go. Sync calls it before it follows any node.
 func (x *Index) recompare(c *Class) {
 	if is := x.compares(c); is != (c.compared != nil) {
 		c.compared = nil
@@ -209,16 +220,17 @@ func (x *Index) recompare(c *Class) {
 	}
 }
 
-// never is a number that Topology.Shape has never had.
+// never is a number that Topology.Shape never has: a class whose seen it is takes up all buckets anew.
 const never = math.MaxUint64
 
-// weigh scores all nodes of the class anew where what their wishes are compared with has changed.
-// Wishes are at hand, so that it is a pass over numbers: joined puts the new points in the place of
-// the old, and the packing below them stays.
+// weigh scores all nodes of the class anew where what their wishes are compared with has changed. Wishes are at hand, so that
+// it is a pass over numbers: joined puts the new points in the place of the old, and the packing below them stays. Sync calls
+// it last, when the wishes of all nodes are up to date.
 func (x *Index) weigh(c *Class) {
 	if c.compared == nil {
 		return
 	}
+	// With another number of domains each pod counts for another amount in soft constraints, and so all wishes are others.
 	resized := c.rules != nil && c.rules.resize()
 	if resized {
 		x.eachFit(c, func(f *bucketFit, i int, n *cluster.Node) {
@@ -243,7 +255,7 @@ func (x *Index) weigh(c *Class) {
 	}
 }
 
-// eachFit calls with every node that the class fits on, in the order of the topology.
+// eachFit visits every node that the class fits on, in the order of the topology; i is its slot in the bucket.
 func (x *Index) eachFit(c *Class, with func(f *bucketFit, i int, n *cluster.Node)) {
 	for _, b := range x.m.Topology.Buckets {
 		f := &c.ByBucket[b.ID]
@@ -255,8 +267,8 @@ func (x *Index) eachFit(c *Class, with func(f *bucketFit, i int, n *cluster.Node
 	}
 }
 
-// addWishes adds the wishes that concern the class: its own, and those of pods that run. unit is
-// the greatest number that divides all their weights, so that values stay small and few.
+// addWishes adds the preferred rules that concern the class: its own, and those that pods which run have about it. unit is the
+// greatest number that divides all their weights, so that values stay small and few.
 func (x *Index) addWishes(r *classRules, key ClassKey) {
 	if own, spec := r.own, key.Shape.Spec; own != nil {
 		for i := range spec.Rules().PodPreferred {
@@ -289,8 +301,8 @@ func divisor(a, b int64) int64 {
 	return max(a, -a)
 }
 
-// worth is what the rule counts in the domain: the weight of a wish for each pod, or the pods of a
-// constraint. It is cut to fit, one below unlimited.
+// worth is what a preferred rule counts in the domain: the weight of the wish for each pod, or the number of pods of a soft
+// constraint. It is kept in rule.allow, and cut to be below unlimited.
 func (u *rule) worth(d int32) int32 {
 	if u.kind == wishesSpread {
 		return u.pods[d]
@@ -298,8 +310,8 @@ func (u *rule) worth(d int32) int32 {
 	return int32(max(-math.MaxInt32, min(int64(u.weight)*int64(u.pods[d]), math.MaxInt32-1)))
 }
 
-// wish finds what the wishes between pods make of the node. As in Kubernetes a pod counts for more the more domains there are, and
-// a constraint's skew, less 1, is added everywhere, which makes differences matter less.
+// wish sets pods and spread of the node's wish. As in Kubernetes a pod counts for more the more domains there are (perPod),
+// and a constraint's maxSkew less 1 is added everywhere, which makes differences matter less. It costs a lookup for each rule.
 func (r *classRules) wish(n *cluster.Node, w *wish) {
 	var pods int64
 	var spread float64
@@ -326,8 +338,8 @@ func (r *classRules) wish(n *cluster.Node, w *wish) {
 	}
 }
 
-// noteFit notes whether the class fits on the node: a constraint that is a wish goes by how many
-// domains there are with such nodes.
+// noteFit notes whether the class fits on the node: what a pod counts for in a soft constraint depends on how many domains
+// have such nodes (resize).
 func (r *classRules) noteFit(n *cluster.Node, fits bool) {
 	for i := range r.list {
 		if u := &r.list[i]; u.kind == wishesSpread {
@@ -341,17 +353,17 @@ func (r *classRules) noteFit(n *cluster.Node, fits bool) {
 	}
 }
 
-// lacksLabel says whether the node has not all labels of the constraints that are wishes.
+// lacksLabel says whether the node lacks the label of some soft constraint, Kubernetes' default constraints aside.
 func (r *classRules) lacksLabel(n *cluster.Node) bool {
 	return slices.ContainsFunc(r.list, func(u rule) bool { return u.kind == wishesSpread && !u.spread.Default && u.view.domain(n) == noDomain })
 }
 
-// noFit is of a node that the class does not fit on. One that it fits on without the label counts as in a domain of its own,
-// as in Kubernetes: the first of fits.
+// noFit stands in rule.fitsIn for a node that the class does not fit on. Nodes that it fits on and that lack the label are
+// one domain together (noDomain), as in Kubernetes.
 const noFit = noDomain - 1
 
-// noteFit moves the node from the domain that it was noted in to another. fits counts by domain, one
-// place up, and open how many of these are not zero.
+// noteFit moves the node from the domain that it was noted in to another; noFit: out of all. fits counts nodes by domain, at
+// the domain's number plus 1 because noDomain is -1, and open how many of these counts are not zero.
 func (u *rule) noteFit(n *cluster.Node, is int32) {
 	for int(n.Index) >= len(u.fitsIn) {
 		u.fitsIn = append(u.fitsIn, noFit)
@@ -376,9 +388,9 @@ func (u *rule) noteFit(n *cluster.Node, is int32) {
 	}
 }
 
-// resize works out what a pod counts for in each constraint that is a wish, and says whether that
-// has changed. As in Kubernetes it is the logarithm of the number of domains and 2: with more
-// domains each has fewer pods, and one pod is a larger difference.
+// resize works out what a pod counts for in each soft constraint, and says whether that has changed. As in Kubernetes it is
+// the logarithm of the number of domains plus 2: with more domains each has fewer pods, and one pod is a larger difference.
+// The number of domains is coarse, for the same reason as ends are.
 func (r *classRules) resize() (changed bool) {
 	for i := range r.list {
 		u := &r.list[i]
