@@ -11,20 +11,37 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
+// Gates: what the queue of a workload denies it before any node is looked at. Each method of asking is one rule, and adds
+// the gates that it finds shut: limits, limits of users, the number of running workloads, budgets, quota for work that may
+// not be evicted, and what other queues do not lend.
+//
+// All rules ask with the least that the gang can take, as accounts count it. GPUs are in thousandths, and where models have
+// rates, at the lowest rate of the models that the gang may get. So a gate that is shut stays shut wherever the gang is
+// placed. What the gang really takes is known once it is placed; overdrawn.go asks the same rules again then.
+//
+// What a queue has is compared in three ways, and each rule says why it takes which:
+//
+//	Used + Pledged             limits: what runs, what is leaving, and what is held for others, until it is really gone
+//	Committed                  quota and lending: what will be held once leavers are gone and holds are taken
+//	Firm                       quota for work that may not be evicted: what can never be asked back
+//
+// Nothing is kept. An answer holds for the model and the time at which it was asked; a trial changes both accounts and
+// answer. It costs the depth of the queue times its limits (lend.go has the costs of lending).
+
 // Gates lists what of the gang's queue, and of those above it, the least that its minimum can ask for would break, if
 // its GPUs were of the model and it got the flavors; "" and nil: of any, so that only what holds for all of them
-// counts.
+// counts. nil: no gate is shut.
 //
 // For example, queue team has a limit of 16 GPUs and department research, above it, one of 64. A gang of 8 GPUs asks,
 // and team holds 12, research 60. Both limits are broken and both are told, since raising one of them would not help:
 // 12 + 8 > 16 and 60 + 8 > 64.
 //
-// Gates is right about every gate that it shuts, because it asks with the least that the gang can take: whatever
-// place is found, the gang is charged at least that. It may let a gang pass that no place will do for; Overdrawn asks
-// again with what members were really charged. Gates come in a fixed order, that of the calls below and within them
-// from the queue up.
+// Gates may let a gang pass that no place will do for; Overdrawn asks again with what members were really charged. Gates
+// come in a fixed order, that of the calls below and within them from the queue up. A queue that is missing, invalid,
+// forbidden or stopped is the only gate, since it says nothing about the others.
 func (l *Limits) Gates(g *cluster.Gang, model string, flavors *cluster.Choice) []why.Gate {
 	q := g.Payer
+	// claims says that preemption asks whether the gang may have the place that its victims leave (rights).
 	claims := (model != "" || flavors != nil) && l.Settles(g)
 	// Most queues ask nothing of work that may be evicted, and one look at the queue is enough.
 	if q != nil && q.Unrestricted && g.Evictable && !l.m.Tree.Lends && !claims {
@@ -72,9 +89,9 @@ func (l *Limits) Gates(g *cluster.Gang, model string, flavors *cluster.Choice) [
 	return a.gates
 }
 
-// rights keeps a claimant, with GPUs of the model, within what the claim rests on. It is asked only while preemption
-// settles the claim: a place that would take the queue beyond its quota, by the rate of its GPU model, is not the
-// claimant's to have.
+// rights keeps a claimant, with GPUs of the model and flavors, within what the claim rests on. It is asked only while
+// preemption settles the claim: a place that would take the queue beyond its quota or share, by the rate of its GPU model, is
+// not the claimant's to have. Reach says how far up queues are asked: 0 the gang's own alone, -1 none.
 func (a *asking) rights() {
 	for _, r := range a.Rights() {
 		reach := r.Reach
@@ -108,9 +125,10 @@ func (a *asking) shut(g why.Gate) {
 	a.gates = append(a.gates, a.told(g))
 }
 
-// told is the gate with its numbers in the units of its resource, as far as they are whole there; accounts count GPUs
-// in thousandths. 1,500 thousandths of a GPU stay thousandths (Milli), 2,000 become 2. The numbers of a budget are
-// seconds and stay as they are.
+// told is the gate with its numbers as people are told them: in the units of the resource, if all of them are whole there, and
+// otherwise in thousandths (Milli). Accounts count GPUs in thousandths: 2,000 become 2, and 1,500 beside 2,000 leave both as
+// they are. The numbers of a budget are seconds and stay as they are, as do those of a gate without a resource. Gates of
+// queues have no certificate.
 func (l *Limits) told(g why.Gate) why.Gate {
 	g.Certificate = -1
 	if g.Resource == "" || g.Cause == why.OverBudget || !l.m.InParts(l.m.Dims.ID(g.Resource)) {
@@ -124,8 +142,9 @@ func (l *Limits) told(g why.Gate) why.Gate {
 	return g
 }
 
-// Spared is the gates of the gang with the fair share for which victims were spared that preemption found for it in this cycle, if
-// it did. The first gate about room on nodes says so, which the victims would have opened.
+// Spared adds to the gates of the gang that victims were found for it in this cycle and spared, because a queue would have
+// had more than its fair share (preempt.OverShare). The first gate about room on nodes says so, which the victims would have
+// opened. Where nothing was spared, the gates are returned as they are; otherwise a copy, since other gangs have the same.
 func (l *Limits) Spared(g *cluster.Gang, gates []why.Gate) []why.Gate {
 	over, ok := l.OverShare(g)
 	i := slices.IndexFunc(gates, func(g why.Gate) bool {
@@ -138,14 +157,15 @@ func (l *Limits) Spared(g *cluster.Gang, gates []why.Gate) []why.Gate {
 	if !ok || i < 0 {
 		return gates
 	}
-	gates = slices.Clone(gates) // others have the same
+	gates = slices.Clone(gates)
 	told := l.told(why.Gate{Resource: l.m.Dims.Names[over.Dim], Need: over.With, Limit: over.Fair})
 	gates[i].Share = why.Share{Queue: over.Queue.Name, Resource: told.Resource, Fair: told.Limit, With: told.Need, Milli: told.Milli}
 	return gates
 }
 
-// need is the least that the gang can ask for of a resource, as accounts count it. Of a GPU model, or a flavor, that
-// the gang is not asked about with, that is 0: it may get another one.
+// need is the least that the minimum of the gang can ask for of a resource, as accounts count it; 0: nothing. The resource may
+// be one GPU model ("nvidia.com/gpu@H100") or flavor. Of a model or flavor with which the gang is not asked about it is 0,
+// because the gang may get another one.
 func (a *asking) need(resource string) int64 {
 	base, model, apart := strings.Cut(resource, "@")
 	if apart && base == a.m.Config.GPU {
@@ -158,6 +178,7 @@ func (a *asking) need(resource string) int64 {
 		//mutate: gate-flavor-limit -> 0
 		return a.needIn(a.m.Dims.ID(resource))
 	}
+	// Rates apply to the sum over all models, and not to what is counted by model or flavor.
 	n := a.m.Least(a.g, a.m.Dims.ID(resource))
 	if resource == a.m.Config.GPU && len(a.m.Config.Rates) > 0 {
 		n *= a.LeastRate(a.model)
@@ -173,8 +194,8 @@ func (a *asking) needIn(dim int) int64 {
 	return a.g.Tree.Least(func(p *cluster.Pod) int64 { return a.m.CountsIn(a.flavors, p, dim) })
 }
 
-// Borrows says whether the gang's own queue would be beyond its quota of one of the flavors. Queues above it do not
-// matter: it is asked only to order flavors.
+// Borrows says whether the gang's own queue, which it must have, would be beyond its quota of one of the flavors with the
+// gang. Queues above it do not matter: it is asked only to order flavors, those without borrowing first.
 func (l *Limits) Borrows(g *cluster.Gang, flavors *cluster.Choice) bool {
 	a := &asking{Limits: l, g: g, flavors: flavors}
 	for _, dim := range flavors.Dims() {
@@ -185,8 +206,9 @@ func (l *Limits) Borrows(g *cluster.Gang, flavors *cluster.Choice) bool {
 	return false
 }
 
-// LeastRate is what one GPU of the model counts; of any model, the least of those that there are. The least is what a
-// bound needs: whichever model the gang gets, it is charged no less.
+// LeastRate is what one GPU of the model counts in accounts of all GPUs; of model "", the least of all models that nodes
+// have. The least is what a bound needs: whichever model the gang gets, it is charged no less. Models without a rate, and
+// slices whose model is not known, count 1.
 func (l *Limits) LeastRate(model string) int64 {
 	if model != "" {
 		return l.m.Rate(model)
@@ -201,8 +223,12 @@ func (l *Limits) LeastRate(model string) int64 {
 	return least
 }
 
-// limits are those of the queue and of all above it. What is held for others of the queue counts as used: they were
-// promised it, and victims ended for it.
+// limits shuts the limits of the queue, and of all above it, that the gang would exceed. What is held for other workloads of
+// the queue counts as used: they were promised it, and victims ended for it. What is leaving counts until it is gone, since a
+// limit is on what is held at any time.
+//
+// Where the gang would exceed a limit even if it were alone, waiting does not help, and the cause says so
+// (ExceedsQueueMaximum). What the gang itself holds, as one that is being repaired does, counts with that.
 func (a *asking) limits() {
 	for up := a.q; up != nil; up = up.Parent {
 		for _, limit := range up.Spec.Limits.Sorted() {
@@ -212,7 +238,6 @@ func (a *asking) limits() {
 				continue
 			}
 			gate := why.Gate{Cause: why.OverQueueLimit, Object: up.Name, Resource: limit.Resource, Need: need, Have: used, Limit: most}
-			// More than the limit even if nobody else held anything: waiting does not help.
 			if need+a.g.Tree.Held(dim) > most {
 				gate.Cause = why.ExceedsQueueMaximum
 			}
@@ -221,8 +246,8 @@ func (a *asking) limits() {
 	}
 }
 
-// userLimits are what one user's workloads may hold in the queue. What is held for others of the user counts as used.
-// Only the queue itself has such limits.
+// userLimits shuts the limits on what one user's workloads may hold in the queue. What is held for others of the user counts
+// as used. Only the queue itself has such limits, not those above it.
 func (a *asking) userLimits() {
 	if len(a.q.Spec.UserLimits) == 0 {
 		return
@@ -253,9 +278,10 @@ func (l *Limits) pledgedToUser(g *cluster.Gang) (sum quantity.Vector) {
 	return sum
 }
 
-// running is how many workloads of the queue, and of those above it, may run at a time. A gang that runs already is
-// one of them. A gang of which all that runs is on its way out begins anew: it counts among those that run still, and
-// needs a turn as any other; itself keeps it from being counted twice.
+// running shuts the limits on how many workloads of the queue, and of those above it, run at a time. A gang that runs already
+// is one of them, and adds none. A gang of which all that runs is on its way out begins anew (scenario
+// max-running-begins-anew): it counts among those that run still, and needs a turn as any other; itself keeps it from being
+// counted twice.
 func (a *asking) running() {
 	itself := 0
 	for _, p := range a.g.All() {
@@ -277,9 +303,9 @@ func (a *asking) running() {
 	}
 }
 
-// awaited counts the other workloads of the queue, and of those below it, that a place is held for and that hold
-// nothing yet: others ended for them, and they will run before this one. A workload that is visited for several
-// places counts once.
+// awaited counts the other workloads of the queue, and of those below it, that a place is held for and that do not run yet:
+// others ended for them, and they will run before this one (scenario held-counts-as-running). A workload that is visited for
+// several places counts once. It costs a look at every hold.
 func (a *asking) awaited(q *cluster.Queue) (n int) {
 	seen := make(map[*cluster.Gang]bool)
 	a.EachAwaited(func(_ string, g *cluster.Gang, holds []*cluster.Hold) {
@@ -295,9 +321,9 @@ func (a *asking) awaited(q *cluster.Queue) (n int) {
 	return n
 }
 
-// budgets are what the queue and those above it may use in a period. What is spent is compared with the budget and
-// the gang's own future is not added, since nobody knows it. A gate of a budget opens when the period ends, so a
-// cycle is asked for then.
+// budgets shuts the budgets of the queue, and of those above it, that are used up in their period. What is spent is compared
+// with the budget, in seconds of the resource; what the gang will use is not added, since its run time is not certain. A
+// gate of a budget opens when the period ends, so the next cycle is due then.
 func (a *asking) budgets() {
 	for up := a.q; up != nil; up = up.Parent {
 		for i, b := range up.Spec.Budgets {
@@ -315,8 +341,9 @@ func (a *asking) budgets() {
 	}
 }
 
-// spent is what the queue has used of its i-th budget in the period of now, in seconds of the resource. What was
-// noted in an earlier period counts as 0: the new period begins with nothing spent.
+// spent is what the queue has used of its i-th budget in the period that now is in, in seconds of the resource, as of the last
+// plan that noted it (package queue). What was noted in an earlier period counts as 0. What was noted in a later one counts:
+// the clock went back, and the work was done all the same.
 func (l *Limits) spent(q *cluster.Queue, i int, now time.Time) int64 {
 	sp := l.m.Usages[q.Name]
 	if sp == nil || i >= len(sp.Spent) {
@@ -324,15 +351,16 @@ func (l *Limits) spent(q *cluster.Queue, i int, now time.Time) int64 {
 	}
 	was, _ := q.Spec.Budgets[i].Span(sp.At)
 	is, _ := q.Spec.Budgets[i].Span(now)
-	if was.Before(is) { // what is dated ahead, of before the clock went back, counts
+	if was.Before(is) {
 		return 0
 	}
 	return sp.Spent[i]
 }
 
-// firm keeps work that may not be evicted within quota, at all levels: what it holds cannot be asked back. Only other
-// work that may not be evicted counts against it, since what others borrow of the quota can be reclaimed. The first
-// queue that is too small ends the question.
+// firm keeps work that may not be evicted within quota, at all levels, because what it holds cannot be reclaimed. Only other
+// work that may not be evicted counts against it, since what others borrow of the quota can be. Resources of which no queue
+// has quota, and those that the queue is not answerable for (Covers), are not asked. The first queue that is too small is the
+// only gate.
 func (a *asking) firm() {
 	if a.g.Evictable {
 		return
@@ -355,8 +383,9 @@ func (a *asking) firm() {
 	}
 }
 
-// lent keeps a gang that borrows from what others' queues keep for themselves. A gang without a queue has no quota,
-// and no queue keeps anything from it; but it may not take the loan that a place held for somebody depends on.
+// lent keeps a gang that would borrow away from what other queues keep for themselves. A gang without a queue has no quota,
+// and no queue keeps anything from it; but it may not take what a workload for which a place is held depends on borrowing
+// (scenario loan-kept-from-no-queue). GPU models and flavors have no capacity of their own in accounts, and are left out.
 //
 // For example, a cluster has 16 GPUs. Queue miser has a quota of 10, uses none of it and lends 2, so that it keeps 8.
 // Queue poor has no quota and runs 6 GPUs. It may not start 4 more: 16 - 6 = 10 are free, 8 of them are kept, and 2
@@ -377,6 +406,7 @@ func (a *asking) lent() {
 		kept := a.keptFrom(a.q, dim)
 		capacity, taken := a.inUse(dim)
 		free := capacity - taken - kept
+		// Where nothing is kept, what is free is a question of nodes and not of quota.
 		//mutate: gate-lent
 		if kept > 0 && need > free {
 			a.shut(why.Gate{Cause: why.NotLent, Object: a.g.Queue(), Resource: resource, Need: need, Have: max(0, free)})
@@ -386,8 +416,8 @@ func (a *asking) lent() {
 	}
 }
 
-// hasQuota says whether the queue and all above it have quota for so much more: then nothing is borrowed, and what
-// others keep does not matter.
+// hasQuota says whether the queue and all above it have quota for so much more: then nothing is borrowed, and what others keep
+// does not matter. A gang without a queue has none.
 func (a *asking) hasQuota(dim int, need int64) bool {
 	for up := a.q; up != nil; up = up.Parent {
 		if up.Committed(dim)+need > a.m.Quota(up, dim) {
