@@ -95,7 +95,7 @@ func (y *cycle) run() {
 	}
 }
 
-// begin ends what is over, and finds out who goes next: in a trial the workload that is asked about, alone.
+// begin ends what is over, and makes the line of workloads: in a trial it is the workload that is asked about, alone.
 func (y *cycle) begin() {
 	s := y.s
 	lifted, settled := memory.Expire(&y.Draft, s.m)

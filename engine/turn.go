@@ -140,8 +140,8 @@ func (y *cycle) hope(g *cluster.Gang, t cluster.Turn, gates []why.Gate) {
 // Most of a long line waits for room, and asks for it in few ways: so many pods of one class, in one domain of a
 // level. Such a question is answered once for all who ask it. The answer is the one that placing would give.
 
-// stuck deals with a gang that a look at the counts shows to have no place, and says whether that is so. Others end for
-// it before it is proved: who gets a place needs no proof.
+// stuck deals with a gang that the counts show to have no place, and says whether that is so. Evictions are tried before the
+// refusal is proved, since a gang that gets a place by them needs no proof.
 func (y *cycle) stuck(g *cluster.Gang, t cluster.Turn) bool {
 	s, ok := y.attempts.Stuck(g, t)
 	if !ok {

@@ -8,7 +8,8 @@ import (
 )
 
 // What people are told of a workload. Its key is namespace/pod, or namespace/kind/name; people know the kind and the
-// name. Who may read one namespace may not know what is in another: there it is told by its queue.
+// name. A person who may read one namespace must not learn what is in another: a workload of another namespace is told by its
+// queue.
 
 // podGroup and compositePodGroup are the kinds, in keys, of upstream's PodGroups and CompositePodGroups.
 const (
@@ -34,8 +35,8 @@ func WorkloadName(key string) string {
 	return kind + " " + namespace + "/" + name
 }
 
-// WorkloadFor is what who reads a namespace is told of the workload of the key: its name if it is in there, else the
-// queue that it is in.
+// WorkloadFor is what readers of a namespace are told of the workload with the key: its name if it is in that namespace, and
+// otherwise its queue.
 func WorkloadFor(namespace, key, queue string) string {
 	if home, _, _ := strings.Cut(key, "/"); home == namespace {
 		return WorkloadName(key)
@@ -46,8 +47,8 @@ func WorkloadFor(namespace, key, queue string) string {
 	return "a workload of queue " + queue
 }
 
-// Marker makes marks, which tell workloads apart that are not named. Who knows the secret finds the workload of a mark
-// again; who does not cannot even confirm a guess, for a mark is a keyed hash. Marks of one secret are always the same.
+// Marker makes marks, which tell workloads apart that are not named. A mark is a keyed hash: with the secret the workload of a
+// mark can be found again, and without it a guess cannot even be confirmed. The same secret always gives the same marks.
 type Marker struct {
 	secret []byte
 }

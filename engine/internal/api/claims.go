@@ -32,11 +32,11 @@ type Offer struct {
 	// Groups are those that it is of, by set of counters that it draws on, sorted: devices that draw on one set at a time must all have a
 	// group in common there, or all have none. Sets of which no device has groups are not listed.
 	Groups []SetGroups `json:"groups,omitempty"`
-	// Held are the shares of it, with their names, that nobody has who is known.
+	// Held are the shares of it, with their names, that no known pod has.
 	Held []string `json:"held,omitempty"`
 }
 
-// Use is what a share of a device draws on its capacity for whoever asks for it by the selection.
+// Use is what a share of a device draws on its capacity when it is asked for by the selection.
 type Use struct {
 	Selection string `json:"selection"`
 	Draws     []Draw `json:"draws"`

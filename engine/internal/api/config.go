@@ -15,7 +15,7 @@ type Config struct {
 	// Workload is what is expected to come, for Packing fgd. Nil: pods of one, two, four and eight GPUs
 	// in equal parts.
 	Workload []Shape `json:"workload,omitempty"`
-	// Policy is who goes first, and who may be evicted for whom.
+	// Policy decides which workload goes first, and which may be evicted for which.
 	Policy Policy `json:"policy,omitempty"` // "": default
 	// Heads is how many blocked workloads, first in line, have promises that nothing may delay. 0: 4; -1: all
 	// (conservative backfill).
@@ -47,8 +47,9 @@ type Config struct {
 type Policy string
 
 const (
-	// Default: priority, then who is furthest below its share, then who used less in the past, then age. Quota is taken
-	// back from who borrowed it and higher priorities preempt within their queue; equals are never evicted for each other.
+	// Default orders by priority, then by how far the queue is below its fair share, then by less past usage, then by age.
+	// Quota is reclaimed from borrowers, and higher priorities preempt within their queue; equals are never evicted for each
+	// other.
 	Default Policy = "default"
 	// TimeShare is Default, and a queue under its fair share also takes from one that is over its own.
 	TimeShare Policy = "timeshare"

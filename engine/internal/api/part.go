@@ -46,8 +46,8 @@ const (
 func (b PartsBy) known() bool { return b == "" || b == ByLarger || b == ByCompute || b == ByMemory }
 
 // Charge is what a part of a card with so much memory, 0 where that is not known, counts in queues, in thousandths of a GPU. Shares
-// are rounded down, so that n parts of 1/n count no more than their card; but no part counts nothing. Who has all compute has the
-// card for itself, and all of it counts.
+// are rounded down, so that n parts of 1/n count no more than their card; but no part counts nothing. A part with all compute
+// has the card to itself, and counts as all of it.
 func (p *Part) Charge(memory int64, by PartsBy) int64 {
 	share := p.Share
 	if p.Memory > 0 {

@@ -179,8 +179,8 @@ type Spec struct {
 }
 
 // PodRules are the rules between pods of a spec. PodAffinity and PodAntiAffinity are required: for each term of the first there is a
-// pod that it matches in the node's domain, and for no term of the second. Who carries a term of PodAntiAffinity is kept apart
-// from pods that come later, too.
+// pod that it matches in the node's domain, and for no term of the second. A pod with a term of PodAntiAffinity is also kept
+// apart from pods that come later.
 type PodRules struct {
 	PodAffinity     []PodTerm       `json:"podAffinity,omitempty"`
 	PodAntiAffinity []PodTerm       `json:"podAntiAffinity,omitempty"`

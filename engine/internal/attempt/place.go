@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-// Found is the outcome of looking for places. If OK, the places are taken on the model, and whoever asked keeps them
+// Found is the outcome of looking for places. If OK, the places are taken on the model, and the caller keeps them
 // or rolls them back; if not, Gates has one entry at least, and the model is as before.
 type Found struct {
 	OK bool
@@ -180,7 +180,7 @@ func (a *Attempts) search(g *cluster.Gang, k place.Kin, gates []why.Gate) Found 
 	return Found{Gates: append(gates, x.Failure())}
 }
 
-// newSearch makes a search for the gang that asks this cycle what its queues afford and who was promised a start.
+// newSearch makes a search for the gang, within the limits of its queues and the promises of this cycle.
 func (a *Attempts) newSearch(g *cluster.Gang, k place.Kin) *place.Search {
 	return a.placer.NewSearch(g, k, a.Budget, place.Limits{
 		Afford:  func(pods []*cluster.Pod) []why.Gate { return a.limits.Overdrawn(g, pods) },
@@ -213,7 +213,8 @@ func (a *Attempts) Delays(g *cluster.Gang, t cluster.Turn, m cluster.Mark, found
 // placeBeside places the gang with all that is promised to others, and that it may not use, taken.
 func (a *Attempts) placeBeside(g *cluster.Gang, t cluster.Turn, found *Found) bool {
 	var asks *index.Question
-	// Who has others evicted may use more, and what starts may open nodes by a rule between pods.
+	// The memo must not be used by a gang that has others evicted, since it may use more room, nor by one to which pods that
+	// start can open nodes by a rule.
 	if key, alike := a.question(g, t); alike && !a.Quiet && !key.Class.Opens() {
 		asks = &key
 	}

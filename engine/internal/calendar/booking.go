@@ -57,8 +57,8 @@ func (r *Reservation) Strangers() []*cluster.Queue {
 	return out
 }
 
-// bars says whether the booking keeps the stay off its nodes. Until it begins, they are for who is
-// gone by then, or can be sent away.
+// bars says whether the booking keeps the stay off its nodes. Until it begins, work may be there that is
+// over by then, or can be evicted.
 //
 // For example, nodes are booked for queue q from 18:00 on. Work of q may be there at any time.
 // Other work may not be there from 18:00 on; before, it may if it is over by 18:00, or if all of it

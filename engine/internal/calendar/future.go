@@ -196,7 +196,7 @@ func (x *future) fits(k int) bool {
 // lentFrom says whether the gang may borrow when its stay begins. What queues keep for themselves
 // shrinks when those that were promised a start take it up: so for borrowing the first moment of
 // the stay is the strictest, while every other gate only shuts when they have come. The stay is cut
-// to its first moment, so that only those are charged who are there then.
+// to its first moment, so that only workloads that are there then are charged.
 func (c *Calendar) lentFrom(w stay) bool {
 	//mutate: time-lent-from -> true
 	if !c.m.Tree.Lends {

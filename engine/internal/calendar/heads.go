@@ -16,8 +16,8 @@ import (
 // strict for all. That is for what could start once all is over that ends by itself; anything else would shut its queue for
 // good.
 
-// heads is who is blocked so far in the cycle. It is filled as gangs have their turns, so that it
-// is of those before the one whose turn it is.
+// heads is the workloads that are blocked so far in the cycle. It is filled as gangs have their turns, and so has those
+// before the gang whose turn it is.
 type heads struct {
 	blocked int             // gangs that promises can help
 	elders  int             // of those, that were old enough to be promised a start
@@ -37,8 +37,8 @@ type Head struct {
 }
 
 // Behind says, as a gate, which blocked gang of its queue the gang of the rank waits behind; nil:
-// none. A gang that has a place held for it waits behind nobody: others ended for it, who may be
-// the head now. One that was promised a start waits for nobody's age.
+// none. A gang that has a place held for it does not wait: work was evicted for it, which may be the
+// head now. One that was promised a start does not wait for a gang that is only older.
 func (c *Calendar) Behind(g *cluster.Gang, rank int32) []why.Gate {
 	if len(c.heads.of) == 0 {
 		return nil
@@ -81,8 +81,8 @@ func (c *Calendar) strictQueue(queue string) bool {
 
 // holdsUp says whether a workload of the queue that waits at the gates holds those after it up, where nobody is passed. Under policy
 // strict it does while it waits for running work to end. In a strict queue it does also where its queues have no quota for it and never
-// will: whoever chose that wants no other order, and sees by the cause who is in the way. A workload that no node is for holds nobody
-// up.
+// will: a strict queue asks for its order above all, and the cause names the workload in the way. A workload that fits no node
+// of the cluster holds none up.
 func (c *Calendar) holdsUp(queue string, gates []why.Gate) bool {
 	//mutate: strict-holds-up -> Passing(gates)
 	return Passing(gates) || c.strictQueue(queue) && slices.ContainsFunc(gates, func(g why.Gate) bool { return ofQuota(g.Cause) })
@@ -125,13 +125,13 @@ func (c *Calendar) Eldest(g *cluster.Gang, t cluster.Turn, rank int32, gates []w
 	return true, c.heads.elders <= mostElders
 }
 
-// open says whether somebody of the rank may become the head of the queue.
+// open says whether a workload of the rank may become the head of the queue.
 func (c *Calendar) open(queue string, rank int32) bool {
 	return !c.Strict(queue) && !c.Led(queue, rank)
 }
 
-// WakeOpen wakes when who has the turn comes of age, if that makes it the head of its queue. It is asked for by each gang that
-// waits and may be passed, whether or not its answer is another's: what a plan says of the time does not depend on that.
+// WakeOpen has the next cycle be due when the workload of the turn comes of age, if that makes it the head of its queue. Each
+// gang that waits and may be passed asks for it, whether or not its answer was repeated: WakeAt does not depend on that.
 func (c *Calendar) WakeOpen(queue string, t cluster.Turn, rank int32) {
 	//mutate: age-wakes
 	if c.open(queue, rank) {
@@ -139,19 +139,19 @@ func (c *Calendar) WakeOpen(queue string, t cluster.Turn, rank int32) {
 	}
 }
 
-// Led says whether somebody of the queue who goes before the rank is known to have waited for as
-// long as it may be passed. That one is the head already, and a queue has one.
+// Led says whether a workload of the queue that goes before the rank is known to have waited for as
+// long as it may be passed. It is the head already, and a queue has one.
 func (c *Calendar) Led(queue string, rank int32) bool {
 	h, ok := c.heads.of[queue]
 	return ok && (h.rank >= rank || c.m.Config.Policy == api.FIFO)
 }
 
-// Aged says whether who has the turn has waited for as long as it may be passed.
+// Aged says whether the workload of the turn has waited for as long as it may be passed.
 func (c *Calendar) Aged(t cluster.Turn) bool {
 	return c.m.Config.Overtake > 0 && !t.Created.IsZero() && !c.now.Before(t.Created.Add(c.m.Config.Overtake))
 }
 
-// WakeAged wakes when who has the turn will have waited for so long.
+// WakeAged has the next cycle be due when the workload of the turn will have waited for so long.
 func (c *Calendar) WakeAged(t cluster.Turn) {
 	if c.m.Config.Overtake > 0 && !t.Created.IsZero() && !c.Aged(t) {
 		c.draft.Wake(t.Created.Add(c.m.Config.Overtake))

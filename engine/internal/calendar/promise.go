@@ -326,8 +326,8 @@ func (c *Calendar) foresee(g *cluster.Gang, t cluster.Turn, releases []release, 
 	}
 	if !ok {
 		if c.m.HasRules() || len(c.reservations) > 0 {
-			// More room may help less here: who a pod has to be near leaves, or another was promised a start. So an end that
-			// turns out to be later can let the gang fit before it.
+			// More room may help less here: a pod that the gang must be near may leave, or another gang was promised a start.
+			// So an end that turns out to be later can let the gang fit before it.
 			//mutate: time-no-promise-wakes
 			c.wakeAtFirst(x.releases)
 		}
@@ -374,8 +374,8 @@ func (c *Calendar) foresee(g *cluster.Gang, t cluster.Turn, releases []release, 
 		}
 	}
 	if c.m.HasRules() {
-		// With rules between pods it matters who will be there, and not only how much. Without any the list would be kept for
-		// nothing.
+		// With rules between pods it matters which pods will be there, and not only how many. Without any the list is not
+		// needed.
 		r.pods = make(map[*cluster.Node][]*cluster.Pod)
 		for _, p := range pods {
 			r.pods[p.Host] = append(r.pods[p.Host], p)

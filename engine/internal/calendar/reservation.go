@@ -13,8 +13,8 @@ import (
 )
 
 // Backfill. A reservation is room on nodes from a time on. Nothing is taken from the nodes for it while the cycle goes on:
-// whoever finds a place has it checked (Breaks), and only where it would be in the way of a reservation does it look again,
-// with the reserved room taken (Beside). So a cluster with promises costs the many that are not in their way next to nothing.
+// a gang that has found a place has it checked (Breaks), and only where that is in the way of a reservation does it look again,
+// with the reserved room taken (Beside). So promises cost the many gangs that are not in their way next to nothing.
 //
 // The invariant: at every moment at which a promised gang is to start, its nodes have what it needs, given that what runs
 // ends when it is believed to. A stay, which is a gang on its places from a time to its end, keeps the invariant if
@@ -176,7 +176,7 @@ func (c *Calendar) unreserve(first int) {
 // What promised gangs need grows and shrinks with time: one starts, another ends, running work
 // makes room. It can only grow at a start. So it is enough to look at the starts that fall into the
 // stay, and at the stay's own beginning for those that have started by then; of each resource the
-// most counts. Between two starts every change is an end, and each end leaves more room: whoever is
+// most counts. Between two starts every change is an end, and each end leaves more room: a stay that is
 // not in the way at the start is not in the way later.
 //
 // For example, a node has 8 GPUs, of which 4 are free and 4 are in use until 15:00. Gang a is
@@ -454,8 +454,8 @@ func (c *Calendar) settleHeadroom(g *cluster.Gang, pods []*cluster.Pod) {
 // (index/class.go). The price is a second search for the few that are in the way.
 func (c *Calendar) Beside(g *cluster.Gang, asks *index.Question, place func() bool) bool {
 	w := c.stayOn(g, nil)
-	// The memo is for those alone of whom nobody knows when they end: of promises they all must leave the same, and who leaves
-	// early may use more.
+	// The memo is only for gangs whose end is unknown: they all must leave the same room to promises, where one that ends early
+	// may use more.
 	shared := asks != nil && w.until.IsZero()
 	var who asker
 	if shared {
@@ -488,7 +488,7 @@ func (c *Calendar) Beside(g *cluster.Gang, asks *index.Question, place func() bo
 	return false
 }
 
-// asker is a question with what bookings ask about who asks it (bars): of two pods that are alike to every node, one
+// asker is a question with what bookings ask about the gang (bars): of two pods that are alike to every node, one
 // may be on a booked node because it is of the booking's queue, because it can be evicted, or because it saves its work
 // in time.
 type asker struct {
@@ -561,7 +561,7 @@ func chargesOf(pods []*cluster.Pod) []charge {
 
 // charge lets queues be charged, or no longer, for the promised gangs that are there at any time of
 // the stay, and what they take count as taken; times is 1 or -1. The accounts are the model's own,
-// and not in its journal: who charges takes the same off again, before any reservation is added.
+// and not in its journal: the caller takes the same off again, before any reservation is added.
 //
 // All promised gangs that meet the stay count at once, also two that follow each other. That is more than any moment of
 // the stay needs, so that a promise may come later than it could, and never breaks a limit. (On nodes, where that would

@@ -8,7 +8,8 @@ import (
 
 // Places to come. A pod that is nominated to a node, or has a place held there, is not there yet, and others must keep the rules
 // between pods as if it were: otherwise a pod that starts meanwhile takes the place from it by a rule, and its victims have
-// ended for nothing. Who comes to a held place follows from what was told alone, so that a state that was loaded says the same.
+// been evicted in vain. Which pods come to a held place follows from what was told alone, so that a state that was loaded says
+// the same.
 // Package index asks node by node: there are few such places, and a node's number changes with them.
 
 // FragileRule is a rule of known pods that others, which need not have it, can break for a pod before it comes: affinity by which
@@ -58,7 +59,7 @@ func (m *Model) EachComing(h *Hold, visit func(*Pod)) {
 // Expect lets the pods, and no others, be those that come to the held place.
 func (h *Hold) Expect(pods []*Pod) { h.Certain, h.who = true, pods }
 
-// Join lets who comes to the other place, which is held for the same workload on the same node, come here.
+// Join has the pods that come to the other place, which is held for the same workload on the same node, come to this one.
 func (h *Hold) Join(o *Hold) {
 	h.Certain, h.who = h.Certain && o.Certain, slices.Concat(h.who, o.who)
 	h.listed = false

@@ -173,7 +173,7 @@ func (m *Model) Choices(g *Gang) []*Choice {
 	var sets []choiceSet
 	var options [][]*pick
 	for _, p := range g.All() {
-		// Who runs has its nodes, whether or not they are of a flavor.
+		// A member that runs has its node, whether or not that is of a flavor.
 		//mutate: flavor-set-by-request
 		if p.Host != nil || p.Leaving() || p.Foreign || slices.ContainsFunc(sets, func(s choiceSet) bool { return p.requestsLike(s.like) }) {
 			continue

@@ -248,10 +248,11 @@ func (m *Model) uncharge(p *Pod) {
 	p.Charge = nil
 }
 
-// mostChanges is how many changes of a queue's pods are kept for who follows it: beyond that it looks at all of them.
+// mostChanges is how many changes of a queue's pods are kept for a follower (Queue.Followed): beyond that it looks at all of
+// them.
 const mostChanges = 1024
 
-// report lets who follows the queue know of a pod of it that came, changed or went. What is tried out and undone at once
+// report notes for a follower of the queue that a pod of it came, changed or went. What is tried out and undone at once
 // does not count.
 func (m *Model) report(q *Queue, p *Pod) {
 	if !q.Followed || m.Trying {
@@ -280,7 +281,7 @@ func WorkloadOf(p *Pod) Workload {
 	return Workload{Gang: p.In}
 }
 
-// unfollow lets who follows the queue look at all of its pods again.
+// unfollow has a follower of the queue look at all of its pods again.
 func (q *Queue) unfollow() { q.Followed, q.Changes = false, nil }
 
 // rechargeOn books the pods on the node again, whose GPUs may be of another model than before.

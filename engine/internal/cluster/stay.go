@@ -14,7 +14,7 @@ type Stay struct {
 	Open  bool          // nobody knows how long it runs
 }
 
-// Covers says whether who stays so must leave at least as much as who stays as the other.
+// Covers says whether a workload that stays like this must leave at least as much to others as one that stays like o.
 func (s Stay) Covers(o Stay) bool {
 	//mutate: stay-where-nodes-leave -> s.For >= o.For
 	return s.For >= o.For && s.Open == o.Open && (s.Saves == 0 || o.Saves > 0 && s.Saves >= o.Saves)

@@ -258,7 +258,7 @@ func (o *Offers) Free(ids []string) bool {
 	for k, id := range ids {
 		i, ok := o.at[id]
 		if !ok {
-			// A share of a device is in the way of nobody but who holds it whole. Whether its capacity suffices is
+			// A share of a device conflicts only with a holder that has it whole. Whether its capacity suffices is
 			// seen from the counters, like all the rest.
 			at, share, ok := o.shareOf(id)
 			if !ok || o.holders[at] > 0 {

@@ -281,8 +281,8 @@ func (s *search) some(r int, opt *api.DeviceOption, count int, order []int, from
 	return false
 }
 
-// looksAt says whether the device is one that a selector is evaluated for: nobody has it who keeps the request from
-// it. A request that only looks on minds no holder but its own claim.
+// looksAt says whether the device is one that a selector is evaluated for: no holder keeps the request from
+// it. A request with admin access minds no holder but its own claim.
 func (s *search) looksAt(r int, opt *api.DeviceOption, i int) bool {
 	if opt.Admin {
 		return s.used[i]&s.bit(r) == 0
@@ -371,7 +371,7 @@ func (s *search) can(r int, opt *api.DeviceOption, i int) bool {
 			return false
 		}
 	}
-	// The device draws on the node's counters once, with the first share: whoever joins it need not afford them
+	// The device draws on the node's counters once, with the first share: further shares need not afford them
 	// again.
 	return s.sharers[i] > 0 || s.shares != nil && s.shares[i] > 0 || s.afford(i)
 }

@@ -41,8 +41,8 @@ import (
 //	  node r17-20      number 3512          3512: as it was
 //	159 other buckets                       equal: one comparison each, or none where Room.Since names the one
 //
-// The opposite way, where whoever changes a node tells all classes, costs every change as many updates as there are
-// classes, and those of a trial twice.
+// The opposite way, to tell all classes of each change of a node, would cost as many updates as there are classes for every
+// change, and twice as many for those of a trial.
 type Class struct {
 	ClassKey
 	look      *look
@@ -162,8 +162,8 @@ func (c *Class) forgetProofs() {
 
 // ClassOf returns the class, up to date. A class that is not kept is made, which costs a look at
 // each node that has the GPUs it asks for; if there are too many, the quarter used longest ago goes
-// first, so that not every new class drops one. Whoever still holds a dropped class may use it, but
-// is told that it is dropped.
+// first, so that not every new class drops one. A caller that still has a dropped class may use it, and sees by Dropped that
+// it is not kept.
 func (x *Index) ClassOf(key ClassKey, refusals []*api.Refusal) *Class {
 	t := &x.classes
 	c := t.byKey[key]
@@ -209,9 +209,9 @@ func (x *Index) Use(c *Class) {
 // numbers of their last uses, which are all different, and not on the order of the map. A class is
 // derived and can be made again at any time, so that what goes costs time and changes no answer.
 //
-// Who was used longest ago is found by sorting all of them. One drop in a hundred new classes makes that cheap; a drop
-// for each new class would not be. Neither helps a cluster with more classes in use than are kept: where they are asked
-// about in turns, the next one is always among those that went, and every question makes a class.
+// The classes used longest ago are found by sorting all of them, which is cheap because a quarter is dropped at once. Where more
+// classes are in use than are kept, and are asked about in turns, the next one is always among those that went, and every
+// question makes a class.
 func (t *classes) drop() {
 	used := make([]uint64, 0, len(t.byKey))
 	for _, c := range t.byKey {
@@ -581,7 +581,7 @@ func (x *Index) refit(c *Class, n *cluster.Node) {
 		c.add(f.bucket, by)
 	}
 	switch {
-	case f.stale: // whoever it is, the one that was best too: only what is above the bound is sure to be best
+	case f.stale: // whichever node it is, also the one that was best: only a score above the bound is sure to be the best
 		if now.Fits == 0 || now.score <= c.tops[n.Bucket.ID] {
 			return
 		}

@@ -71,7 +71,8 @@ func (w *world) young(p engine.Pod) bool {
 	return !p.Started.IsZero() && w.now.Sub(p.Started) < least
 }
 
-// beneficiary checks that who gets the place waits, may have others stopped for it, has it held, and is entitled to it.
+// beneficiary checks that the workload which gets the place waits, may have others evicted, has the place held for it, and is
+// entitled to it.
 func (w *world) beneficiary(plan engine.Plan, e engine.Eviction, victim engine.Pod) error {
 	g, from := w.gang[e.For], w.gang[victim.Gang]
 	held := func(h engine.Hold) bool { return h.Gang == e.For && w.now.Before(h.Until) }
@@ -195,8 +196,8 @@ func (w *world) with(starts []engine.Start) *world {
 	return &after
 }
 
-// without is the world with the evictions carried out: who is evicted is no member of its gang any more, as one that is on its
-// way out is none.
+// without is the world with the evictions carried out: a pod that is evicted is no longer a member of its gang, like any pod
+// that is on its way out.
 func (w *world) without(evicted []engine.Eviction) *world {
 	after := *w
 	after.at, after.was = maps.Clone(w.at), maps.Clone(w.was)

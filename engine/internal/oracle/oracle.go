@@ -177,8 +177,8 @@ func (w *world) silent(n engine.Node) (total int) {
 	return total
 }
 
-// named says which pods may use the device, as far as they name devices: two that differ in it are not alike, since who comes later may
-// need the one and not the other.
+// named says which pods may use the device, as far as they name devices: two devices that differ in it are not alike, since a
+// pod that comes later may need the one and not the other.
 func (w *world) named(d engine.Device) (by string) {
 	for _, p := range w.Pods {
 		if p.GPU.Names() && p.GPU.Takes(d.ID, d.Model) {
@@ -255,7 +255,7 @@ func (w *world) breach(g engine.Gang) string {
 	return cmp.Or(w.overdraft(g), w.disorder(g), w.mixture(g))
 }
 
-// disorder names the rule about who of the gang is where that what is being tried breaks; "": none.
+// disorder names the rule about where members of the gang are that the placement being tried breaks; "": none.
 func (w *world) disorder(g engine.Gang) string {
 	for _, group := range append(slices.Clip(g.Groups), g.Group) {
 		members := w.members(g, group)

@@ -185,7 +185,7 @@ func (w *world) outbid(plan engine.Plan, gone *engine.Ref) bool {
 		return len(q.Quota) > 0 || w.cfg.Policy == engine.TimeShare
 	}
 	return some(plan.Changes, func(c engine.Change) bool {
-		// It has another place instead, or who came in its stead has: a pod may use what is held for its owner, and gives that up.
+		// It has another place instead, or its replacement has: a pod may use what is held for its owner, and gives that up.
 		return c.Hold != nil && w.claimed(w.Holds, c.Hold.Gang)[place(w.Holds[i])]
 	}) || some(plan.Changes, func(c engine.Change) bool {
 		return c.Hold != nil && c.Hold.Gang != old.Key && before(c.Hold.Gang) && (c.Hold.Node == w.Holds[i].Node || w.compete(c.Hold.Gang, old.Key))
@@ -207,7 +207,7 @@ func (w *world) compete(a, b string) bool {
 }
 
 // remembered checks the plan's edits of memory: afterwards it holds what was live, less the holds of gangs
-// that start, an assumption for each placement, holds for who waits, and nothing else. WakeAt is no later than the
+// that start, an assumption for each placement, holds for workloads that wait, and nothing else. WakeAt is no later than the
 // end of the first of what was live. What is remembered of evictions, promises, usage and run-time estimates is not of this kind.
 func (w *world) remembered(plan engine.Plan) error {
 	want, first := w.liveMemory(), time.Time{}

@@ -7,8 +7,8 @@ import (
 	"github.com/berth-dev/berth/engine/internal/cluster"
 )
 
-// Answer is what a gang was told, for all of its queue entry who ask the same while nothing
-// changes. A line of a thousand like workloads costs one attempt and a thousand comparisons.
+// Answer is what a gang was told. It is repeated to all gangs of its queue entry that ask the same while nothing changes: a
+// line of a thousand like workloads costs one attempt and a thousand comparisons.
 type Answer struct {
 	ask Ask
 	// at is Model.Standing when it was given: the same number again means the same model, also
@@ -17,10 +17,10 @@ type Answer struct {
 	Waiting api.Waiting
 	// Passing says that it waits at gates that open when running work ends.
 	Passing bool
-	// Aged says that who was told so has waited for as long as it may be passed.
+	// Aged says that the gang that was given the answer has waited for as long as it may be passed.
 	Aged bool
-	// Stay is how who was told so stays once it starts: who stays for less may be told something
-	// else, because it may be over before a promised start.
+	// Stay is how that gang would stay once it starts. One that stays for less may have another answer, because it may be
+	// over before a promised start.
 	Stay cluster.Stay
 }
 
@@ -78,9 +78,8 @@ func (c *Selection) asksStill(q *Queued) bool {
 	return alike && first != nil && first.Stance() == q.ask.class.Stance
 }
 
-// Given returns the answer that another of its queue entry was given who asks what the one whose
-// turn it is does; nil: there is none that holds. Questions of a queue are few, so they are
-// searched one by one.
+// Given returns the answer that another gang of the queue entry was given to the question of the gang whose turn it is; nil:
+// there is none that holds. Questions of a queue are few, so they are searched one by one.
 func (c *Selection) Given() *Answer {
 	if !c.repeatable(c.turn) {
 		return nil

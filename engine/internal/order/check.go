@@ -18,8 +18,8 @@ func (l *Line) Check(a *cluster.Check) {
 	}
 }
 
-// checkOrders recounts the queue orders. It finds out who pays from the objects as told, and not
-// from what gangs remember of it, so that both are held against each other.
+// checkOrders recounts the queue orders. It finds the queue that each gang is charged to from the objects as told, and not
+// from what gangs remember of it, so that the two are compared.
 func (l *Line) checkOrders(a *cluster.Check) {
 	if !l.ordersKept() {
 		return

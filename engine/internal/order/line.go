@@ -58,8 +58,8 @@ type Entry struct {
 	ask Ask
 }
 
-// Memos are answers that follow from the gang alone, as of its tally. Who asks keeps them here: the
-// line only throws them away when the gang has changed.
+// Memos are answers that follow from the gang alone, as of its tally. The packages that work them out keep them here; the line
+// only drops them when the gang has changed.
 type Memos struct {
 	Plain Plain
 	Able  Ability
@@ -120,8 +120,7 @@ func (l *Line) Follow(changed []*cluster.Gang) {
 		}
 		l.put(g, many)
 	}
-	// No two turns are equal, as they end in the key, so that the order does not depend on who came
-	// first.
+	// No two turns are equal, since they end in the key: the order does not depend on the order in which gangs came.
 	if l.loose > 0 {
 		slices.SortFunc(l.gangs, func(a, b *cluster.Gang) int { return l.entries[a].Turn.Compare(l.entries[b].Turn) })
 		l.loose = 0

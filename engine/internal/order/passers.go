@@ -17,7 +17,7 @@ type passers struct {
 	gpus []int64
 }
 
-// behind is how many GPUs those hold who were in line after the turn, or at it. For example, the
+// behind is how many GPUs are held by pods that were in line after the turn, or at it. For example, the
 // user's pods were in line at 1, 3 and 5 and hold 2 GPUs each: behind a workload at 2 are 4 GPUs.
 func (p *passers) behind(t cluster.Turn) int64 {
 	if p == nil {
@@ -25,7 +25,7 @@ func (p *passers) behind(t cluster.Turn) int64 {
 	}
 	// Pods that hold something have turns without repair (TurnOf).
 	t.Repair = false
-	// The first who is not before the turn: that one and all after it are what is behind.
+	// i is the first that is not before the turn: it and all after it are behind.
 	i, _ := slices.BinarySearchFunc(p.turns, t, cluster.Turn.Compare)
 	if i == len(p.turns) {
 		return 0

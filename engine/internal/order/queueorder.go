@@ -37,7 +37,7 @@ type Ask struct {
 	patient bool // nobody is to be stopped for it
 }
 
-// orderKeyOf returns the key of the queue order that the gang is in: by who pays for it now.
+// orderKeyOf returns the key of the queue order that the gang is in, which is that of the queue it is charged to now.
 func orderKeyOf(g *cluster.Gang) orderKey {
 	key := orderKey{queue: g.Payer}
 	if q := g.Payer; q != nil && q.Spec != nil && q.Spec.FairUsers {

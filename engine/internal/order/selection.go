@@ -116,11 +116,11 @@ func (a *queueEntry) before(b *queueEntry, p api.Policy) bool {
 }
 
 // rate is what decides first between heads, the highest before all others: whether there is
-// something to repair, whether it, or somebody behind it, is owed the place, its priority.
+// something to repair, whether the head, or a workload behind it, is owed its place, and its priority.
 //
-// Four questions in one number, so that most comparisons of a heap are one of two integers: bit 63
-// for repair, 62 for what is owed, 61 for somebody behind the head who is owed, and below them the
-// priority, moved up so that the least is 0.
+// It is four answers in one number, so that most comparisons of a heap are one of two integers: bit 63
+// for repair, 62 for a head that is owed its place, 61 for a workload behind it that is, and below them the
+// priority, shifted so that the least is 0.
 //
 // For example, the head of queue a has priority 9 and would borrow, that of b has priority 0 and is
 // owed its place, and that of c has priority 5 and would borrow, but a workload behind it is owed
@@ -163,8 +163,8 @@ func (s *queueEntry) used() queue.Fraction {
 	return s.past
 }
 
-// owes says whether who is owed a place that far up, from the queue of the head, is owed it by the
-// queues beside this one. For example, the head is of a team, at depth 2, below a department at
+// owes says whether the queues beside this one owe a place to the head, which is owed one by queues as far up as reach, from
+// its own queue. For example, the head is of a team, at depth 2, below a department at
 // depth 1. With a reach of 1 it is owed a place by the other teams: 2 - 1 < 2. Between departments
 // it counts only with a reach of 2: 2 - 2 < 1.
 func (s *queueEntry) owes(reach int) bool { return reach > 0 && s.head.depth-reach < s.depth }
@@ -187,7 +187,8 @@ type Questions struct {
 	// Owed is how far up the tree the gang could take what it asks for back from whoever borrowed
 	// it; see Queued.owed. It is dear: answers are kept by question (owes).
 	Owed func(*cluster.Gang) int
-	// Aged says whether who has the turn has waited for as long as it may be passed, and WakeAged wakes when it has.
+	// Aged says whether the workload of the turn has waited for as long as it may be passed, and WakeAged has the next cycle
+	// be due when it has.
 	Aged     func(cluster.Turn) bool
 	WakeAged func(cluster.Turn)
 }
@@ -481,9 +482,9 @@ func (c *Selection) lead(s *queueEntry) {
 }
 
 // renew has the first below the entry be the one that goes first as of now. What a start takes of the quota of a queue
-// is gone for all queues below it: whoever of them was owed a place by that queue may be owed it no more. Nobody comes
-// to be owed a place by a start, and so those that are not the first can only be judged too well. The first one is
-// judged anew, until one stays the first.
+// is gone for all queues below it, so that a workload of them which was owed a place may be owed it no longer. No start makes
+// a workload be owed a place that was not before, so that those that are not the first can only be rated too high. The first
+// one is rated anew, until one stays the first.
 //
 // For example, a department with a quota of 8 GPUs promises 8 to each of two teams. When one of them has started 8,
 // the other would borrow them from other departments, and these go before it.
@@ -509,7 +510,7 @@ func (c *Selection) ages(q *Queued) {
 	}
 }
 
-// due is how far up who asks so could take that back, at a standing. What is started or evicted
+// due is how far up the tree a question is owed a place, as of one standing of the model. What is started or evicted
 // changes the standing, and the answer with it.
 type due struct {
 	ask   Ask
@@ -517,9 +518,9 @@ type due struct {
 	reach int
 }
 
-// owes is how far up the gang, which is in the queue entry's order, is owed a place. Those that ask
+// owes is how far up the tree the gang, which is in the queue entry's order, is owed a place. Gangs that ask
 // the same get the same answer while nothing changes: what is owed depends on the queue and on what
-// is asked for, and not on who asks.
+// is asked for, and not on which gang asks.
 func (c *Selection) owes(s *queueEntry, q *Queued) int {
 	if !c.repeatable(q) {
 		return c.ask.Owed(q.Gang)
@@ -536,8 +537,8 @@ func (c *Selection) owes(s *queueEntry, q *Queued) int {
 	return s.dues[i].reach
 }
 
-// hidden is how far up somebody in the queue order behind its head, who borrows, is owed a place.
-// It has its turn once the head has had its own, and before those of other queue orders who borrow.
+// hidden is how far up the tree a workload in the queue order is owed a place that is behind a head which would borrow; 0: there
+// is none. It has its turn once the head has had its own, and before borrowers of other queue orders.
 //
 // The search goes on from where the last one ended (rest): those before it were not owed a place,
 // and until something is given back a queue has ever less quota left, so that they need not be asked

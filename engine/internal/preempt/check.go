@@ -6,9 +6,9 @@ import (
 	"github.com/berth-dev/berth/engine/internal/cluster"
 )
 
-// Check notes where the queue's list of candidates, if it is kept, does not list who has allocations in the queue, or
-// what quota does not cover of them. It counts from the pods of the queue, with code of its own, and costs a look at
-// each.
+// Check notes where the queue's list of candidates, if it is kept, differs from the workloads that have allocations in the
+// queue, or the kept cut from what quota does not cover of them. It counts from the pods of the queue, with code of its own,
+// and costs a look at each.
 //
 // A list that was never asked for, or that is not used again as it is, is passed over: what has not been derived
 // cannot be wrong.

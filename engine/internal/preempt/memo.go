@@ -104,8 +104,9 @@ func (c *claim) kind() (claimKind, bool) {
 	return claimKind{class: p.Class, need: p.Need, level: p.Level, queue: c.q, priority: c.t.Priority, soft: c.g.Evictable}, ok
 }
 
-// special says whether the gang has rights that others who ask the same have not: it was promised a start, and what runs into that may be
-// evicted for it alone; or a place is held for it, which counts in its queue already and which it has beside what others leave.
+// special says whether the gang has rights that other gangs with the same request do not have: it was promised a start, and
+// work that overruns it may be evicted for this gang alone; or a place is held for it, which counts in its queue already and
+// which it has beside what others leave.
 func (y *Cycle) special(g *cluster.Gang) bool {
 	//mutate: memo-held -> y.Promised(g)
 	return y.Promised(g) || y.m.HasHeld(g)

@@ -35,9 +35,10 @@ func (c *claim) takeMover(t *running) {
 	c.take(t, api.Moved, -1)
 }
 
-// overlap decides which of the victims, whose places have been found, stay until the next one runs: those whose place
-// is free already, and who leave none to another of them, where their queues pay for both. The others end first, at
-// the full cost and out of the disruption budgets; overlap is false where that is more than the budgets allow.
+// overlap decides which of the victims, whose next places have been found, stay until their replacements run: those whose
+// next place is free already and whose own place is not the next one of another victim, if their queues have room for both.
+// The others end first, at the full cost and out of the disruption budgets; overlap is false where that is more than the
+// budgets allow.
 //
 // The twins that pays has placed stay in the model until the end of the loop, so that a queue pays for all surges
 // together.
@@ -57,8 +58,8 @@ func (c *claim) overlap(victims []*unit, places []*cluster.Hold) bool {
 			continue
 		}
 		p, to := u.pods[0], s.m.Nodes[u.to[0]]
-		// It stays only if its next place is free with all who go still there, its own place is nobody's next one,
-		// and its queues pay for both.
+		// It stays only if its next place is free while all victims are still there, its own place is the next one of no
+		// other, and its queues have room for both.
 		//mutate: surge-place-free
 		if !leaves(victims, to) && !comes(victims, p.Host) && y.pays(twinOf(p), to) {
 			continue
@@ -72,8 +73,8 @@ func (c *claim) overlap(victims []*unit, places []*cluster.Hold) bool {
 	return !never
 }
 
-// leaves says whether some of the victims are on the node, or others who are on their way out already: what is free
-// there once they are gone is not free yet.
+// leaves says whether pods will leave the node: victims, or pods that are on their way out already. What is free there once
+// they are gone is not free yet.
 func leaves(victims []*unit, n *cluster.Node) bool {
 	//mutate: surge-beside-a-leaver -> false
 	leaving := slices.ContainsFunc(n.Pods, (*cluster.Pod).Leaving)
@@ -82,8 +83,8 @@ func leaves(victims []*unit, n *cluster.Node) bool {
 	})
 }
 
-// comes says whether some of the victims go to the node: they would be without a place for as long as the surge
-// takes.
+// comes says whether some of the victims go to the node. A pod that stayed there until its replacement runs would keep them
+// out for as long.
 func comes(victims []*unit, n *cluster.Node) bool {
 	return slices.ContainsFunc(victims, func(u *unit) bool { return slices.Contains(u.to, n.Name) })
 }

@@ -89,7 +89,7 @@ type sharing struct {
 }
 
 // wholes has shares be of whole GPUs where no queue has, wants or is promised a part of one, and returns what one of each dimension
-// counts in accounts. A GPU that is nobody's alone is of use to nobody who asks for whole ones.
+// counts in accounts. A share of less than one GPU is of no use to queues that ask for whole ones.
 func (t *sharing) wholes(total []int64) []int64 {
 	units := make([]int64, len(t.dims))
 	for k, dim := range t.dims {

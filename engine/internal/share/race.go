@@ -309,7 +309,7 @@ func (d *divider) score() bool {
 				continue
 			}
 			whole, rest := need, int64(0)
-			// Who has everything gets its need itself, and not the fixed point's idea of it.
+			// A queue that gets all that it needs is given its need itself, and not the fixed-point value of it.
 			if !x.full {
 				whole, rest = units(c.got[k*d.dims+r], total)
 			}
