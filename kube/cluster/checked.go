@@ -15,7 +15,7 @@ import (
 //	   ^                  |                       |
 //	   '--one declines, or the places are lost----'
 //
-// Edits of the engine's memory have no version here: whoever applies them numbers them. Nothing is written down by the feed: after a
+// Edits of the engine's memory have no version here: the caller that applies them numbers them. Nothing is written down by the feed: after a
 // restart the project's object says which workloads had quota, and these have it again before anybody else has a turn (Recalling).
 type checked struct {
 	out      *output
@@ -156,7 +156,7 @@ func (f *Feed) Checked(plan *engine.Plan) []engine.Start {
 			lost[plan.Waiting[i].Gang] = true
 		}
 	}
-	for _, workload := range sortedNames(lost) { // to who could evict it
+	for _, workload := range sortedNames(lost) { // to a workload that could evict it
 		f.unreserve(workload)
 	}
 	return out

@@ -395,7 +395,7 @@ func (f *Feed) RemoveTaintRule(r *resourcev1.DeviceTaintRule) {
 	f.out.wake()
 }
 
-// taintsMoved reads all devices again: rules come and go when somebody sees to hardware.
+// taintsMoved reads all devices again: taint rules come and go with repairs of hardware, and so seldom.
 func (d *devices) taintsMoved() {
 	for _, node := range sortedNames(d.local) {
 		if node == everywhere {
@@ -441,7 +441,7 @@ func (d *devices) onNode(n *engine.Node, object *corev1.Node) {
 		if dev.TakesOfNode() || dev.Skips && !convert.MaySkipOperations(object) {
 			matches, blocks = keptFrom(matches, blocks)
 		}
-		if far && !reached[i-own].here { // it is offered to nobody; who has it draws on its counters all the same, and selectors see it
+		if far && !reached[i-own].here { // it is not offered; its holder draws on its counters all the same, and selectors see it
 			matches, blocks = nil, nil
 		}
 		o := dev.Offer(matches, fails, blocks, attributes, d.derive(dev))
@@ -512,7 +512,7 @@ func upstreamOrder(offered *convert.Offered) []int {
 	return out
 }
 
-// unsure says whether it is not known which devices the node reaches: nobody gets all of them then.
+// unsure says whether it is not known which devices the node reaches: no claim for all of them is met then.
 func (d *devices) unsure(offered *convert.Offered, n *corev1.Node) bool {
 	return slices.ContainsFunc(slices.Concat(offered.Unsure, d.far.Unsure), func(r convert.Reach) bool {
 		at := newReach(r)
@@ -990,7 +990,7 @@ func (f *Feed) giveDevices() {
 		clear(d.moved)
 		d.stale[everywhere] = true
 	}
-	for range 2 { // pods may ask about devices what nobody asked before
+	for range 2 { // pods may ask about devices what was not asked before
 		var again []*member
 		for _, key := range sortedNames(d.pods) {
 			if m := f.members.pods[key]; m != nil && f.storage.preparing[key] == nil && (m.given || !f.owners.awaited(m.raw)) {
@@ -1103,7 +1103,7 @@ func (f *Feed) Stranded(patience time.Duration) (out []DeviceWant, next time.Tim
 			continue
 		}
 		if f.attaching(d.claims[key]) {
-			d.loose[key] = now // it is waited for, by whoever plans the pod next
+			d.loose[key] = now // it is waited for, by the next plan of the pod
 			continue
 		}
 		d.loose[key] = now
@@ -1169,7 +1169,7 @@ type DeviceScene struct {
 	Pod     *corev1.Pod
 	Claims  []*resourcev1.ResourceClaim                             // of the want, in its order
 	Shared  []*resourcev1.ResourceClaim                             // likewise
-	Users   map[types.UID]resourcev1.ResourceClaimConsumerReference // by claim: whom it is reserved for, the pod or its group
+	Users   map[types.UID]resourcev1.ResourceClaimConsumerReference // by claim: what it is reserved for, the pod or its group
 	Classes []*resourcev1.DeviceClass
 	Slices  []*resourcev1.ResourceSlice // of the node, with no devices but those that are to be had
 	Held    []*resourcev1.ResourceClaim // that have what is not to be had of these

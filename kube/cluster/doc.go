@@ -2,7 +2,7 @@
 // several objects at once, where kube/convert knows what one object says: which pods are a gang and how many will come,
 // which queue pays, which terms were decided, which nodes a pod's volumes allow, which budgets cover it.
 //
-// It has no client, no goroutine and no clock but the one that it is given. Who watches a cluster calls Set and Remove for
+// It has no client, no goroutine and no clock but the one that it is given. The watcher of a cluster calls Set and Remove for
 // every object and Settle before every plan; what is to be told to people goes to a Listener, and requests to the API
 // server are somebody else's. kube/scheduler calls it live; a Model, which puts an engine behind it, answers what-ifs for
 // diagnose.
@@ -21,7 +21,7 @@
 //	              nodes that a pod's claims allow              claims, volumes, classes, nodes     one of these changes (again, stale, all)
 //	attachments   limits and room of CSI drivers               -                                   -
 //	              volumes that a pod on a node counts for      claims, limits, members             a claim has another user (recount)
-//	tenancy       queues, namespaces, who may use which        queues, namespace labels            either changes (changed, moved)
+//	tenancy       queues, namespaces, which may use which      queues, namespace labels            either changes (changed, moved)
 //	admissions    terms of pods, which workloads to decide on  members, tenancy, gangs             one of these changes (look, all)
 //	budgets       disruption budgets                           -                                   -
 //	              budgets of a pod                             budgets, pod labels                 a selector changes (stale)
@@ -30,17 +30,17 @@
 //	expected      Jobs, the pods that suspended ones will have  Jobs, members, dialects             one of these changes (look)
 //	devices       resource claims, slices, classes, taint rules -                                   -
 //	              offers of a node, what a pod's claims ask     slices, rules, claims, members      one of these changes (stale, pods, grown)
-//	extended      device classes, who waits for resources      node's allocatable                  a resource is had otherwise (changed)
+//	extended      device classes, pods that wait for resources node's allocatable                  a resource is had otherwise (changed)
 //	bookings      booked nodes as last given                   queues, nodes' labels and ends      one of these changes (stale)
 //	arrivals      nodes that came lately, and for whom         nodes, members that need nodes      a node that came lately changes (stale)
-//	refusals      nodes that refused an owner's pods           told by who binds                   their time is up
+//	refusals      nodes that refused an owner's pods           told by the binder                  their time is up
 //	runtimes      run times of what succeeded                  members that ended                  never: newer ones displace older
 //	timers        what is to be done at a time                 -                                   -
 //	output        versions                                     resource versions seen              -
 //
 // # Cost
 //
-// A Set costs a conversion and a comparison with what was given last: a heartbeat, or a status that nobody reads, puts no
+// A Set costs a conversion and a comparison with what was given last: a heartbeat, or a status that is not read, puts no
 // change. Settle costs as much as is stale: a described gang its members, a pod with claims the nodes, a changed
 // namespace selector or payer all pods. QueueUsages and FindWaiting look at all pods; the other questions at one workload.
 package cluster

@@ -112,7 +112,7 @@ func (f *Feed) classless(m *member) (missing []string) {
 	for _, resource := range f.extended.of[m.key] {
 		if name, ok := strings.CutPrefix(resource, resourcev1.ResourceDeviceClassPrefix); ok && f.devices.classes[name] == nil {
 			missing = append(missing, fmt.Sprintf("device class %s, which resource %s names, does not exist", name, resource))
-			f.devices.pods[m.key] = true // it is looked at before the next plan too: who does not lead yet says nothing
+			f.devices.pods[m.key] = true // it is looked at before the next plan too: a process that does not lead yet reports nothing
 		}
 	}
 	return missing

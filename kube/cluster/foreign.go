@@ -255,7 +255,7 @@ func (f *Feed) namesake(said *dialect.Object) string {
 	return ""
 }
 
-// tellNamesakes says of queues that do not count who does, where that is news.
+// tellNamesakes names, for queues that do not count, the one that does, where that is news.
 func (f *Feed) tellNamesakes() {
 	for _, kind := range sortedNames(f.foreign.objects) {
 		for _, key := range sortedNames(f.foreign.objects[kind]) {
@@ -316,7 +316,7 @@ func (f *Feed) RemoveForeign(u *unstructured.Unstructured) {
 	delete(s.namesakes, kind+"/"+keyOf(u))
 	f.listen.Forget(u.GetUID())
 	if by.Grouping {
-		f.forgetGroup(groupKey{kind, u.GetNamespace(), u.GetName()}) // also where nobody asks for groups: another scheduler leads
+		f.forgetGroup(groupKey{kind, u.GetNamespace(), u.GetName()}) // also where groups are not asked for, because another scheduler leads
 		delete(f.made.said, groupKey{kind, u.GetNamespace(), u.GetName()})
 		f.reenterGroup(groupKey{kind, u.GetNamespace(), u.GetName()})
 		f.reenterMade(groupKey{kind, u.GetNamespace(), u.GetName()})

@@ -13,7 +13,7 @@ import (
 )
 
 // Questions about the cluster as the watches last told it. Each takes the feed's lock; objects that are returned are
-// shared with the feed, and nobody writes to them.
+// shared with the feed, and must not be written to.
 
 // Pod is a pod as last seen, with its workload.
 type Pod struct {
@@ -21,7 +21,7 @@ type Pod struct {
 	Key      string
 	Workload string
 	Queue    string // that pays; "": none
-	// Successor is whom a place is held for when the pod is to run elsewhere: its gang, or who makes it again.
+	// Successor is what a place is held for when the pod is to run elsewhere: its gang, or the owner that makes it again.
 	Successor string
 	Requests  engine.Resources
 	// Started is since when it has its node, zero where that is not known, and Checkpoint how often it saves its work; 0: never.

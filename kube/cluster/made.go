@@ -43,7 +43,7 @@ func (f *Feed) madeTerms(p *corev1.Pod) *dialect.Terms {
 	return controllers.New().Pod(pod, f.foreign) // its object's kind may have been served a moment ago
 }
 
-// MissedMaker says whether, since it was last asked, a pod came that was made for an object which nobody has seen: its kind may be
+// MissedMaker says whether, since it was last asked, a pod came that was made for an object which was not seen yet: its kind may be
 // served and not watched yet.
 func (f *Feed) MissedMaker() bool {
 	f.mu.Lock()

@@ -21,7 +21,7 @@ type member struct {
 	pod      *corev1.Pod    // with what its controllers say; once decided about, as was decided
 	terms    *terms         // nil: it has not been decided about
 	foreign  *dialect.Terms // how a dialect reads it; nil: none does
-	made     *dialect.Terms // which gang who made it says it is in; nil: nobody who is read did
+	made     *dialect.Terms // which gang the object that made it says it is in; nil: none says so
 	revoked  string         // the terms, as text, that it had and does not have any more
 	ours     bool
 	oneModel bool // it asks for GPUs of one model, whichever it is

@@ -107,7 +107,7 @@ func (m *Model) Set(objects ...metav1.Object) {
 		case *corev1.Service:
 			f.SetService(o)
 		case *batchv1.Job, *appsv1.StatefulSet, *appsv1.ReplicaSet, *appsv1.Deployment, *metav1.PartialObjectMetadata:
-			if o.GetUID() != "" { // nobody can name one without as controller
+			if o.GetUID() != "" { // no object can name one without a UID as its controller
 				f.SetOwner(o)
 			}
 		case *schedulingv1.PriorityClass:

@@ -13,7 +13,7 @@ import (
 // gives a gang one (engine.GPU.Models).
 type models struct {
 	gpu   string         // what GPUs are called as a resource
-	nodes map[string]int // by model, "" for GPUs of a model that nobody knows
+	nodes map[string]int // by model, "" for GPUs of an unknown model
 }
 
 func newModels(gpu string) *models { return &models{gpu: gpu, nodes: make(map[string]int)} }

@@ -58,7 +58,7 @@ func (f *Feed) tellTopology(n *corev1.Node) {
 // putNode gives the engine a node, with what other objects say of it, and says that it did: not where the engine has it so.
 func (f *Feed) putNode(v engine.Node) bool {
 	if f.whatIf != nil {
-		v.Quarantine = "" // its work is also that of schedulers who leave it there
+		v.Quarantine = "" // some of its work is of schedulers that leave it there
 	}
 	v.Allocatable = convert.With(v.Allocatable, f.storage.attached.onNode(v.Name))
 	f.devices.onNode(&v, f.nodes.objects[v.Name])

@@ -75,7 +75,7 @@ func (o *owners) above(owner *convert.Owner) (out []convert.Keys) {
 }
 
 // awaited says whether a controller whose word counts for the pod has not been seen yet. Pods and their controllers
-// come by different watches, and one that comes early must not start as if nobody had said anything.
+// come by different watches, and one that comes early must not start as if nothing had been declared.
 func (o *owners) awaited(p *corev1.Pod) bool {
 	c := metav1.GetControllerOfNoCopy(p)
 	if o.complete || c == nil || o.now().Sub(p.CreationTimestamp.Time) > ownerPatience {

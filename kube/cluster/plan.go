@@ -78,7 +78,7 @@ func (m *Model) PriorityOf(pod string) int32 {
 	return priorityOf(known)
 }
 
-// Holders are who has the resource on nodes that match the pod (namespace/name), most first: whom it waits for.
+// Holders are the workloads that have the resource on nodes that match the pod (namespace/name), most first.
 func (m *Model) Holders(pod, resource string, now time.Time) []engine.Held {
 	m.settle()
 	known := m.feed.members.pods[pod]

@@ -145,7 +145,7 @@ func (f *Feed) enter(known *member, raw, p *corev1.Pod, decided *terms, v *engin
 }
 
 // sameMakers says whether both versions of a pod are entered under the same controller and the same objects that stand for its workload: a
-// controller may let a pod go, and who made a controller may come later than its pods. Subjects enter a version beside the one before it, so
+// controller may let a pod go, and the maker of a controller may come later than its pods. Subjects enter a version beside the one before it, so
 // that one which is entered elsewhere would stay there.
 func sameMakers(a, b *member) bool {
 	return controllerOf(a.pod) == controllerOf(b.pod) && groupKeyOf(a.foreign) == groupKeyOf(b.foreign) && groupKeyOf(a.made) == groupKeyOf(b.made)

@@ -101,7 +101,7 @@ func has(v *corev1.PersistentVolume, w Want) bool {
 	return v != nil && claimOf(v) == w.Claim && v.Spec.ClaimRef.UID == w.UID
 }
 
-// nodeLeft has all who see to volumes look whether it was theirs.
+// nodeLeft has all controllers of volumes look whether it was theirs.
 func (s *storage) nodeLeft() {
 	//archtest:any-order each has a signal of its own
 	for _, r := range s.preparing {

@@ -73,7 +73,7 @@ func (t *tenancy) payer(namespace, named string) string {
 	return t.fallback()
 }
 
-// fallback is the queue that pays where nobody names one. It pays also while there is no object of its name, for work that
+// fallback is the queue that pays where no queue is named. It pays also while there is no object of its name, for work that
 // no quota covers could otherwise never be asked to give back what others are promised: only where there are no queues at
 // all is nothing promised. Where evictions are frozen it is what freezes work without a queue.
 func (t *tenancy) fallback() string {

@@ -36,7 +36,7 @@ func newRefusals(out *output, m *members, now func() time.Time) *refusals {
 	return &refusals{out: out, members: m, now: now, by: make(map[string][]*refusal)}
 }
 
-// owner is who learns from a refusal: the gang, or for a lone pod the controller that will make another.
+// owner is the key that a refusal is noted for: the gang, or for a lone pod the controller that will make another.
 func (m *member) owner() string {
 	if m.inGang() {
 		return m.workload

@@ -130,7 +130,7 @@ func (f *Feed) shun(at engine.Placement) {
 func (s *storage) choose(r *Reservation, at engine.Placement) (ok bool) {
 	m, n := s.members.pods[at.Pod], s.nodes.objects[at.Node]
 	if m == nil || n == nil || len(claimsOf(m.pod)) == 0 {
-		return true // the first two are noticed by who binds
+		return true // the first two are noticed when the pod is bound
 	}
 	stored := s.stored()
 	var open []*corev1.PersistentVolumeClaim
@@ -195,7 +195,7 @@ func (s *storage) abandon(r *Reservation) {
 	}
 }
 
-// tell wakes those who wait for the claim's volume, left those who see to the volumes of a pod that changed.
+// tell wakes those that wait for the claim's volume, left those who see to the volumes of a pod that changed.
 func (s *storage) tell(claim string) {
 	//archtest:any-order each has a signal of its own
 	for r := range s.waits[claim] {

@@ -44,7 +44,7 @@ func newRules(t *tenancy, o *owners) *rules {
 	}
 }
 
-// around is for who reads pods.
+// around is for readers of pods.
 func (r *rules) around() convert.Around {
 	return convert.Around{Namespaces: r.namespaces, Peers: r.peers}
 }

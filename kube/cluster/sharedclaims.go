@@ -105,7 +105,7 @@ func (f *Feed) ClaimsInCommon(workload string) (n int) {
 	return n
 }
 
-// consumers are, by claim, whom the pod's claims are reserved for: the pod, or its PodGroup where that has the same claim.
+// consumers are, by claim, what the pod's claims are reserved for: the pod, or its PodGroup where that has the same claim.
 func (f *Feed) consumers(m *member) map[types.UID]resourcev1.ResourceClaimConsumerReference {
 	group := f.gangs.groups[convert.PodGroupOf(m.pod)]
 	out := make(map[types.UID]resourcev1.ResourceClaimConsumerReference)

@@ -11,7 +11,7 @@ type SpokenPod struct {
 	Pod
 	Unread []string // its keys, and those of its controllers, that have no effect
 	Awaits string   // what it cannot be scheduled without; "": nothing
-	Says   string   // what of the controller that made it starts together; "": nobody says
+	Says   string   // what of the controller that made it starts together; "": unknown
 }
 
 // Spoken are the pods that dialects read, by key.

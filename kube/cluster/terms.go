@@ -17,7 +17,7 @@ import (
 // Terms. What a workload asks for is decided once, when it enters its queue: when it is first seen whole, what it says can
 // be read, and the queue that pays exists and is open to its namespace. Until then edits are read, so that what is wrong
 // can be mended. From then on its pods are read as they were decided about: see reading. The decision is written into a
-// condition of the pod before the pod is bound, so that whoever schedules next goes on from it.
+// condition of the pod before the pod is bound, so that the next leader goes on from it.
 //
 // A gang has the terms that its members were decided with, for as long as it has any: pods that come to it take them over.
 // Where only such pods are left, and none of them runs, what they asked for themselves counts.
@@ -31,7 +31,7 @@ type terms struct {
 // admissions is what is to be decided before the next plan.
 type admissions struct {
 	look  map[string]bool   // workloads of which something changed
-	all   bool              // a queue, or who may use one, changed
+	all   bool              // a queue changed, or which namespaces may use one
 	known map[string]*terms // by text
 	// follows says that another scheduler leads.
 	follows bool
@@ -98,7 +98,7 @@ func (f *Feed) Guard(on bool) {
 
 // reading is the pod as the scheduler reads it, and what was decided about it, nil for nothing: raw is the pod as it is in
 // the API, known as it was seen before, nil for not. A Model believes what the pod says now, and so does a scheduler that
-// does not lead: who leads decides.
+// does not lead: the leader decides.
 func (f *Feed) reading(known *member, raw *corev1.Pod) (*corev1.Pod, *terms) {
 	if !f.opts.Ours(raw.Spec.SchedulerName) {
 		return f.owners.completed(f.gangs.without(known, raw)), nil
@@ -188,7 +188,7 @@ func (l *decidedGang) joining(m *member) (convert.Keys, bool) {
 	}
 	beside, ok := l.parts[part]
 	if ok && beside == nil {
-		beside = convert.Keys{} // there is one, who says nothing
+		beside = convert.Keys{} // there is one, and it says nothing
 	}
 	return own.Joining(l.Keys, beside), true
 }

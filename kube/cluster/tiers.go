@@ -20,7 +20,7 @@ import (
 //     given to the engine with one.
 //
 // A tier keeps its place in the order of levels: what is within the narrower is within the wider. One for which no level is left stands
-// for itself, and whoever requires it waits, which is told.
+// for itself, and a pod that requires it waits, which is told.
 type tiers struct {
 	levels []engine.Level               // of the scheduler, widest first
 	stale  bool                         // nodes or objects have changed

@@ -56,7 +56,7 @@ func (f *Feed) templateMoved(key string) {
 // template one that stands for the claim that somebody will make. It has the pod's mark in its name, and is in no API.
 func (f *Feed) claimsToCome(j *batchv1.Job, p *corev1.Pod) {
 	if f.devices.selects == nil || len(p.Spec.ResourceClaims) > convert.MaxResourceClaims {
-		p.Spec.ResourceClaims = nil // nobody decides about claims here
+		p.Spec.ResourceClaims = nil // claims are not decided about here
 		return
 	}
 	p.Spec.ResourceClaims = slices.Clone(p.Spec.ResourceClaims)

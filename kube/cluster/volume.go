@@ -89,7 +89,7 @@ func (f *Feed) Volume(name string) *corev1.PersistentVolume {
 	return f.storage.volumes[name]
 }
 
-// volumeMoved looks at whom a volume, nil allowed, matters to.
+// volumeMoved looks again at the pods that a volume, nil allowed, matters to.
 func (f *Feed) volumeMoved(v *corev1.PersistentVolume) {
 	if v == nil {
 		return

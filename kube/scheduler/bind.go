@@ -124,7 +124,7 @@ func (b *binder) send(s *start) {
 	}
 }
 
-// behind says whether bindings come faster than they can be sent. Those that nobody would take do not count.
+// behind says whether bindings come faster than they can be sent. Those of namespaces whose requests fail do not count.
 func (b *binder) behind() bool { return b.gate.pressing() > binders/2 }
 
 func (b *binder) run(ctx context.Context) {

@@ -101,7 +101,7 @@ func (b *binder) blocked(ctx context.Context, i intent, err error) {
 	}
 	name := webhookIn(err)
 	switch {
-	case fenced(err) && *i.waits < lastWait: // the server's policy has not heard yet who leads
+	case fenced(err) && *i.waits < lastWait: // the server's policy does not know the new leader yet
 	case name != "":
 		b.say(i, "webhook "+name, report.BindingFails, err)
 		b.queue.each(namespaceOf(i.Pod), func(o intent) { b.behindWebhook(o, err) })

@@ -98,7 +98,7 @@ func (v *preparer) allocateFor(ctx context.Context, w cluster.DeviceWant) error 
 	return nil
 }
 
-// reserve writes the allocation, nil for a claim that has one, and for whom it is.
+// reserve writes the allocation, nil for a claim that has one, and what it is reserved for.
 func (v *preparer) reserve(ctx context.Context, c *resourcev1.ResourceClaim, made *resourcev1.AllocationResult, consumer resourcev1.ResourceClaimConsumerReference) error {
 	return v.editClaim(ctx, c, func(now *resourcev1.ResourceClaim) (bool, error) {
 		has, its := now.Status.Allocation, slices.Contains(now.Status.ReservedFor, consumer)
@@ -124,7 +124,7 @@ func (v *preparer) reserve(ctx context.Context, c *resourcev1.ResourceClaim, mad
 	})
 }
 
-// giveBack takes the reservations of a start that is given up off its claims, and the devices of those that nobody else uses.
+// giveBack takes the reservations of a start that is given up off its claims, and the devices of those that nothing else uses.
 func (v *preparer) giveBack(ctx context.Context, p *preparation) {
 	for _, w := range p.Devices {
 		if w.Extended != nil {

@@ -25,7 +25,7 @@ const dialectEvery = time.Minute
 
 const (
 	// refusedRest is how long it is not looked again after the API server first refused to show a kind; it doubles with each look up to
-	// dialectEvery. An API server that has just started refuses everybody until it has read who has which rights.
+	// dialectEvery. An API server that has just started refuses all requests until it has read the roles.
 	refusedRest = 5 * time.Second
 	// missEvery is how often it is looked whether a pod came that was made for an object of a kind that is not watched.
 	missEvery = time.Second
@@ -105,7 +105,7 @@ func (d *dialects) keepLooking(ctx context.Context) {
 		if _, err := d.lookForOwners(ctx); err != nil && ctx.Err() == nil {
 			d.s.log.Warn("look for owners", "err", err)
 		}
-		if missed && len(d.watched) == known { // nothing new is served: whoever made the pod cannot be read
+		if missed && len(d.watched) == known { // nothing new is served: the object that made the pod cannot be read
 			idle = 0
 		}
 	}

@@ -81,7 +81,7 @@ func (s *scheduler) writeGroup(ctx context.Context, g *cluster.ForeignGroup, not
 	}
 	r, ok := g.Dialect.(dialect.Reporter)
 	if !ok {
-		return // it is somebody else's, and has events
+		return // another scheduler owns it, and it has events
 	}
 	if g.Alone {
 		status := dialect.StatusOf(g.Object)

@@ -22,7 +22,7 @@ import (
 // whom and why, and then it is deleted. What the API server does not allow comes back to the engine as a refusal; where
 // it does not answer the eviction stands, and is sent until it does or the eviction's time is up.
 //
-// A pod without a controller is evicted like any other: whoever made it said that it may be.
+// A pod without a controller is evicted like any other: its author has said that it may be.
 type evictor struct {
 	s             *scheduler
 	client        kubernetes.Interface
@@ -43,11 +43,11 @@ type eviction struct {
 	engine.Eviction
 	said      report.Eviction // what the pod says, or is to say
 	workload  string          // of the victim
-	successor string          // of a move: whom its new place is held for: its gang, or who makes it again
+	successor string          // of a move: what its new place is held for: its gang, or the owner that makes it again
 	node      string          // where the victim is
 	warned    bool
 	sent      bool           // it is being carried out
-	marked    bool           // the pod says so; for who carries it out
+	marked    bool           // the pod says so; read by the process that carries it out
 	surge     *convert.Surge // what the pod says, which stays until the next one is ready; nil: it does not, or not yet
 	busy      bool           // something is being done about the surge
 	undo      *convert.Surge // what may have been written of a surge that is given up; nil: nothing
@@ -82,7 +82,7 @@ func (v *evictor) later(pod string, do action) { v.queue.put(namespaceOf(pod), p
 // once is a deed that is not done again.
 func once(w writing) action { return func(ctx context.Context) bool { w(ctx); return false } }
 
-// take takes on what the plan ends and keeps, carries out what is due, and calls off what nobody needs any more. The
+// take takes on what the plan ends and keeps, carries out what is due, and calls off what is not needed any more. The
 // cycle calls it. It returns when the next eviction is due; zero: none is.
 func (v *evictor) take(plan *engine.Plan) (wake time.Time) {
 	if v.s.opts.Shadow {
@@ -351,7 +351,7 @@ func (v *evictor) failed(ctx, whole context.Context, e *eviction, p *corev1.Pod,
 	case apierrors.IsNotFound(err):
 		return false
 	case ctx.Err() != nil:
-		return false // this process ends: who comes after it finds the condition and goes on
+		return false // this process ends: the next leader finds the condition and goes on
 	case apierrors.IsConflict(err) && v.over(ctx, e, p):
 		return false
 	case passing(err) && !apierrors.IsTooManyRequests(err) && whole.Err() == nil:

@@ -28,7 +28,7 @@ func (r *reporter) evicting(p *corev1.Pod, reason, text string, said *report.Evi
 	})
 }
 
-// makesRoom says on a workload that waits who is evicted for it: on its first pod, and on its PodGroup.
+// makesRoom names the victims on a workload that waits for them: on its first pod, and on its PodGroup.
 func (r *reporter) makesRoom(gang string, victims []*eviction) {
 	told := make([]report.Victim, len(victims))
 	for i, e := range victims {

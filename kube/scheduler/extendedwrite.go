@@ -23,7 +23,7 @@ import (
 //
 //	delete what is left -> create -> allocate and reserve -> name it in the pod's status -> bind
 //
-// Whoever finds it half done begins again: the claim is found by its owner, and an allocation by its reservation.
+// A leader that finds it half done begins again: the claim is found by its owner, and an allocation by its reservation.
 func (v *preparer) extend(ctx context.Context, w cluster.DeviceWant, scene *cluster.DeviceScene) error {
 	if w.Unmap {
 		return v.mapExtended(ctx, scene.Pod, nil)
@@ -106,7 +106,7 @@ func isExtended(c *resourcev1.ResourceClaim) bool {
 	return ok
 }
 
-// dropExtended deletes the claim that stands for the pod's extended resources, if there is one. Nobody else can use it.
+// dropExtended deletes the claim that stands for the pod's extended resources, if there is one. Nothing else can use it.
 func (v *preparer) dropExtended(ctx context.Context, w cluster.DeviceWant) error {
 	c := v.s.feed.ExtendedClaimOf(w.UID)
 	if c == nil {

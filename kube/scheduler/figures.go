@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/kube/metrics"
 )
 
-// fleetFor is how long a count of the fleet serves all who scrape: it looks at every node.
+// fleetFor is how long a count of the fleet is served to all scrapes: to count it takes a look at every node.
 const fleetFor = 5 * time.Second
 
 // fleetCount is the fleet as last counted.
@@ -50,7 +50,7 @@ func (s *scheduler) done() metrics.Work {
 	}
 }
 
-// process is what this process says of itself, whoever leads.
+// process is what this process says of itself, whether or not it leads.
 func (v *serving) process() metrics.Process {
 	asked, refused := v.server.Questions()
 	away, _ := v.outage()

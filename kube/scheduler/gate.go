@@ -25,7 +25,7 @@ type gate struct {
 
 	mu    sync.Mutex
 	flows map[string]*flow
-	ring  []*flow // those where somebody waits; the first has the next turn
+	ring  []*flow // those with requests that wait; the first has the next turn
 
 	fast, slow      int // passes in flight, without and with those that slowAfter was too short for
 	fresh, troubled int // passes in flight of namespaces without a history, and of those where the last request failed
@@ -73,7 +73,7 @@ const (
 
 func newGate(limit int) *gate { return &gate{limit: limit, flows: make(map[string]*flow)} }
 
-// enter waits for the namespace's turn. Who gets a pass ends it with done.
+// enter waits for the namespace's turn. A caller that gets a pass ends it with done.
 func (g *gate) enter(ctx context.Context, namespace string) (*pass, error) {
 	g.mu.Lock()
 	l := g.flow(namespace)
@@ -101,7 +101,8 @@ func (g *gate) trouble(namespace string) (wait time.Duration, last error) {
 	return 0, nil
 }
 
-// pressing is how many requests wait or are in flight of namespaces where they succeed, a moment ago: many ask.
+// pressing is how many requests wait or are in flight, of namespaces where they succeed. Many callers ask, so that the count may
+// be a moment old.
 func (g *gate) pressing() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -48,7 +48,7 @@ func (b *binder) lockFor(ctx context.Context, i intent, binding *corev1.Binding)
 	return func() { b.unlockNode(i.Node, lock) }, nil
 }
 
-// lockNode writes the lock, unless somebody else has it. A lock that is too old, or of a pod that is gone, counts for nothing. Its requests
+// lockNode writes the lock, unless another pod has it. A lock that is too old, or of a pod that is gone, counts for nothing. Its requests
 // count as those of the pod's namespace, which waits after one that failed.
 func (b *binder) lockNode(ctx context.Context, name string, binding *corev1.Binding, lock string, now time.Time) error {
 	var n *corev1.Node

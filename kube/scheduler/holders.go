@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/kube/cluster"
 )
 
-// holders is who has what the workload waits for; nil where nobody else has it.
+// holders lists the workloads that have what the workload waits for; nil where no other has it.
 func (s *scheduler) holders(ctx context.Context, key string, w *engine.Waiting, certs []why.Certificate) (*answer.Holders, error) {
 	gate := w.Gates[0]
 	h := &answer.Holders{}

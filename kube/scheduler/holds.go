@@ -21,7 +21,7 @@ import (
 )
 
 // holds is what is held for workloads on nodes, and the pods that say so. A pod that waits for such a place is
-// nominated for the node, so that other schedulers leave it free and who comes after this process finds it again; the
+// nominated for the node, so that other schedulers leave it free and the next leader finds it again; the
 // condition beside it says that the nomination is ours. To the engine the hold counts, and not the nomination.
 type holds struct {
 	held      map[string]map[string]engine.Hold // by gang, then by node

@@ -176,7 +176,7 @@ var leaseRules = []rbacv1.PolicyRule{
 	{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{answer.TrustName}, Verbs: []string{"get"}},
 }
 
-// viewer lets those who may view a namespace, or all, ask about the workloads there.
+// viewer lets users that may view a namespace, or all, ask about the workloads there.
 func viewer() *rbacv1.ClusterRole {
 	role := &rbacv1.ClusterRole{
 		ObjectMeta: named("", "berth-answers-view"),

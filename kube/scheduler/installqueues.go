@@ -37,7 +37,7 @@ func installQueues(ctx context.Context, client rest.Interface, log *slog.Logger)
 	if _, err := kind.Apply(ctx, client); err != nil {
 		return err
 	}
-	// Nobody here reads Reservations: whoever writes one finds the kind served by then, or tries again.
+	// Nothing here reads Reservations: a client that writes one finds the kind served by then, or tries again.
 	reserved, err := crd.Read(v1alpha1.ReservationCRD)
 	if err != nil {
 		return err

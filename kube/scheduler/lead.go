@@ -19,7 +19,7 @@ import (
 // errLostLead ends a run whose lease another scheduler took.
 var errLostLead = errors.New("scheduler: another one leads now")
 
-// leaseNamespace is where schedulers of one name agree on who leads.
+// leaseNamespace is where schedulers of one name elect their leader.
 const leaseNamespace = v1alpha1.SystemNamespace
 
 const (

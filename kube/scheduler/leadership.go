@@ -86,7 +86,7 @@ func (l *leadership) mark() string {
 	return l.lease
 }
 
-// unsure notes that the server may work on a write until then, though nobody waits for it here.
+// unsure notes that the server may work on a write until then, though it is not waited for here.
 func (l *leadership) unsure(until time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

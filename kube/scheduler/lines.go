@@ -14,8 +14,8 @@ type lines[T any] struct {
 
 	mu   sync.Mutex
 	byNS map[string]*line[T]
-	work func(T) (again bool) // nil: nobody works
-	left int                  // tasks that nobody has begun
+	work func(T) (again bool) // nil: there is no worker
+	left int                  // tasks that were not begun
 	here int                  // goroutines
 	gone *sync.Cond           // one of them ended
 }
@@ -54,7 +54,7 @@ func (q *lines[T]) put(namespace, object string, what T) {
 	q.begin(namespace, l)
 }
 
-// waiting is how many tasks of the namespace nobody has begun, and of all.
+// waiting is how many tasks were not begun yet: of the namespace, and of all.
 func (q *lines[T]) waiting(namespace string) (here, all int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -94,7 +94,7 @@ func (q *lines[T]) run(ctx context.Context, work func(T) (again bool)) {
 	q.wait()
 }
 
-// finish drops the tasks that nobody has begun and that are not to be kept, and works until there are no others.
+// finish drops the tasks that were not begun and are not to be kept, and works until there are no others.
 func (q *lines[T]) finish(keep func(T) bool, work func(T) (again bool)) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -185,7 +185,7 @@ func (q *lines[T]) take(l *line[T]) (t task[T], ok bool) {
 	return t, false
 }
 
-// next takes a task of any line, when nobody works.
+// next takes a task of any line, when there are no workers.
 func (q *lines[T]) next() (what T, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

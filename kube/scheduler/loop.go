@@ -79,7 +79,7 @@ func (s *scheduler) cycle(now time.Time) (wake time.Time) {
 	return wake
 }
 
-// recallEvery is how often it is looked whether who had quota before the restart finds places.
+// recallEvery is how often the loop looks whether workloads that had quota before the restart have found places.
 const recallEvery = 500 * time.Millisecond
 
 // recall gives workloads that had quota before the restart, and wait for others to agree, what they had, before anybody else has a turn. It

@@ -50,7 +50,7 @@ func (s *scheduler) readSecret(ctx context.Context) {
 	err := again(ctx, func(ctx context.Context) error {
 		o, err := s.client.CoreV1().Secrets(leaseNamespace).Get(ctx, marksName, metav1.GetOptions{})
 		if apierrors.IsForbidden(err) {
-			return fmt.Errorf("%v", err) // as of a server that has just started and does not know who may do what
+			return fmt.Errorf("%v", err) // as of a server that has just started and has not read the roles
 		}
 		if err == nil && len(o.Data) == 0 && s.opts.unfenced != nil {
 			o, err = fillMarks(ctx, s.opts.unfenced, o)

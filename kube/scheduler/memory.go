@@ -126,7 +126,7 @@ func (b *ledger) models(use *engine.QueueUse, q *v1alpha1.BerthQueue, name strin
 func (b *ledger) remember(q *v1alpha1.BerthQueue, out *v1alpha1.QueueStatus) {
 	last := b.memory.written[q.Name]
 	if sp := q.Status.Spending; sp != nil && !sp.At.After(b.at) {
-		last = later(last, sp.At.Time) // by who came before
+		last = later(last, sp.At.Time) // written by an earlier leader
 	}
 	if b.uses == nil || b.at.Sub(last) < memoryEvery {
 		return

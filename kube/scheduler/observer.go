@@ -12,7 +12,7 @@ import (
 // be given to Options.
 type Observer struct{ of atomic.Pointer[scheduler] }
 
-// Cycles is how many plans were made; -1: nobody leads here.
+// Cycles is how many plans were made; -1: this process does not lead.
 func (o *Observer) Cycles() int64 {
 	if s := o.of.Load(); s != nil {
 		return s.cycles.Load()

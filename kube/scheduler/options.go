@@ -56,7 +56,7 @@ type Options struct {
 	GPUMetrics GPUMetrics
 	// Decisions is where every decision is recorded, to be made again later; without a folder, nowhere.
 	Decisions record.Options
-	// Answers is where the scheduler says who waits for what, and whether it is well; nil: nowhere. Run closes it.
+	// Answers is where the scheduler says what workloads wait for, and whether it is healthy itself; nil: nowhere. Run closes it.
 	Answers net.Listener
 	// Address is where the cluster that this process runs in reaches Answers: the pod's own. "": it is not in one.
 	Address string
@@ -65,22 +65,22 @@ type Options struct {
 	Log  *slog.Logger // nil: silent
 	// Traces is where a span of each workload goes that is started; nil: nowhere.
 	Traces *trace.Exporter
-	// Asked says whether nodes have been asked for on behalf of a pod; nil: nobody asks. A pod that needs nodes is marked as
+	// Asked says whether nodes have been asked for on behalf of a pod; nil: none are asked for. A pod that needs nodes is marked as
 	// Unschedulable only then: an autoscaler that saw it before would make nodes for it alone, and not for its gang.
 	Asked func(*corev1.Pod) bool
-	// Observer is shown what the scheduler knows, while it leads; nil: nobody looks.
+	// Observer is shown what the scheduler knows, while it leads; nil: there is no observer.
 	Observer *Observer
 
 	serving   *serving                                   // of Answers
-	plan      func(*engine.State, time.Time) engine.Plan // who plans; nil: the engine
+	plan      func(*engine.State, time.Time) engine.Plan // makes the plans; nil: the engine
 	queues    queueClient                                // nil: through Config
 	foreign   dynamic.Interface                          // for objects of dialects; nil: through Config
 	writing   kubernetes.Interface                       // for watches and writes; nil: the one for everything
 	binding   kubernetes.Interface                       // for bindings; nil: the one for everything
-	unfenced  kubernetes.Interface                       // for what is written by whoever is first, leader or not; nil: nothing is
+	unfenced  kubernetes.Interface                       // for what is written whether or not this process leads; nil: nothing is
 	telemetry telemetry.Source                           // for GPUMetrics; nil: as those say
-	metrics   *metrics.Recorder                          // nil: nobody reads them
-	reach     *reach                                     // whether the API server answers; nil: nobody asks
+	metrics   *metrics.Recorder                          // nil: there are none
+	reach     *reach                                     // whether the API server answers; nil: it is not watched
 }
 
 func (o Options) normal() Options {

@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 )
 
-// recovered turns a panic of the leader's own goroutine into the end of its run: whoever started it may start it again,
+// recovered turns a panic of the leader's own goroutine into the end of its run: its caller may start it again,
 // with a state that is made anew from the cluster. The stack goes to the log.
 func recovered(err *error, log *slog.Logger) {
 	if p := recover(); p != nil {

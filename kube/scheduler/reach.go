@@ -37,7 +37,7 @@ type listening struct {
 func (l listening) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := l.next.RoundTrip(r)
 	switch {
-	case err == nil && answer.StatusCode == http.StatusGatewayTimeout: // of a webhook, of the server, or of who is before it
+	case err == nil && answer.StatusCode == http.StatusGatewayTimeout: // of a webhook, of the server, or of a proxy before it
 	case err == nil && (answer.StatusCode == http.StatusBadGateway || answer.StatusCode == http.StatusServiceUnavailable):
 		l.to.failed(errors.New(answer.Status))
 	case err == nil:

@@ -46,7 +46,7 @@ type writing func(context.Context)
 // told is what was said of one object.
 type told struct {
 	cause   string
-	needs   time.Time       // since when it needs nodes that nobody has been asked for; zero: not so
+	needs   time.Time       // since when it needs nodes that were not asked for; zero: it does not
 	notices map[string]bool // by event name
 }
 
@@ -157,7 +157,7 @@ func (r *reporter) needsSince(uid types.UID, now time.Time) time.Time {
 	return t.needs
 }
 
-// noteWhy keeps why a workload waits for those who write the statuses of dialects.
+// noteWhy keeps why a workload waits, for the statuses of dialects.
 func (r *reporter) noteWhy(workload string, said pending) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -284,7 +284,7 @@ type pending struct {
 // message is that of the condition PodScheduled.
 func (p *pending) message() string { return cmp.Or(p.stock, p.text) }
 
-// pending is why the workload waits, as who reads its namespace is told. The promise in it counts as announced.
+// pending is why the workload waits, as readers of its namespace are told. The promise in it counts as announced.
 func (r *reporter) pending(w *engine.Waiting, plan *engine.Plan) pending {
 	start := promiseOf(w.Gang, plan)
 	r.announced[w.Gang] = announcement{start, plan.Now}

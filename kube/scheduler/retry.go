@@ -93,7 +93,7 @@ func fenced(err error) bool {
 	return errors.As(err, &status) && strings.Contains(status.Status().Message, "ValidatingAdmissionPolicy '"+fencePolicy+"'")
 }
 
-// fencePolicy is the admission policy that rejects bindings of those who lead no more (kube/policy/manifests).
+// fencePolicy is the admission policy that rejects bindings of schedulers that no longer lead (kube/policy/manifests).
 const fencePolicy = "berth-leader"
 
 // unanswered says whether a request ended without an answer of its own: it hung on its way, in the server, or in a webhook

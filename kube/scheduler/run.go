@@ -65,7 +65,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 }
 
-// fenced is the connection that writes take: only of one who leads, where there are rivals.
+// fenced is the connection for writes: where there are rivals, the server takes them from the leader alone.
 func (o *Options) fenced() *rest.Config {
 	c := rest.CopyConfig(o.Config)
 	if o.Identity != "" && !o.Shadow {
@@ -99,14 +99,14 @@ func run(ctx context.Context, client kubernetes.Interface, o Options) error {
 		}
 		return s.work(ctx)
 	}
-	if o.Identity == "" || o.Shadow { // who writes nothing need not lead
+	if o.Identity == "" || o.Shadow { // a process that writes nothing need not lead
 		return work(ctx)
 	}
 	s.feed.Follow(true)
 	return lead(ctx, lease, o, work)
 }
 
-// follow watches the cluster, so that whoever is about to lead knows it already. watched yields once, when all is
+// follow watches the cluster, so that a process that is about to lead knows it already. watched yields once, when all is
 // known; end stops watching.
 func (s *scheduler) follow(ctx context.Context) (watched <-chan error, end func()) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -187,7 +187,7 @@ type scheduler struct {
 	auditor   auditor
 	fleet     fleetCount
 	echoes    echoes
-	traces    *tracer // nil: nobody wants them
+	traces    *tracer // nil: tracing is off
 
 	public
 }

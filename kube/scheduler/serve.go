@@ -85,7 +85,7 @@ func (v *serving) lead(ctx context.Context, s *scheduler) (end func()) {
 	}
 }
 
-// warm says whether this process knows the cluster, whoever leads.
+// warm says whether this process knows the cluster, whether or not it leads.
 func (v *serving) warm(is bool) {
 	if v != nil {
 		v.server.Warm(is)

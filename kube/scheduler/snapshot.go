@@ -30,7 +30,7 @@ type snapshot struct {
 // public is what of the loop others may look at.
 type public struct {
 	questions      chan func()   // taken between cycles
-	turn           chan struct{} // capacity 1: somebody asks, or has just asked
+	turn           chan struct{} // capacity 1: a question is being answered, or was just now
 	plan           engine.Plan   // the last one; the loop's
 	latest         atomic.Pointer[snapshot]
 	began          atomic.Int64 // when the cycle that is being run began, in Unix nanoseconds; 0: none is
@@ -51,7 +51,7 @@ func (p *public) note(plan engine.Plan) {
 }
 
 const (
-	// snapshotFor is how long a snapshot serves all who ask, so that questions do not keep the loop from its work.
+	// snapshotFor is how long a snapshot serves all questions, so that they do not keep the loop from its work.
 	snapshotFor = 250 * time.Millisecond
 	// askFor is how long a question may wait for the end of a cycle.
 	askFor = 3 * time.Second
@@ -146,7 +146,7 @@ func (b *snapshot) owe(gpu string) {
 	}
 }
 
-// lineUp works out who is where in line.
+// lineUp works out the place of each workload in line.
 func (b *snapshot) lineUp() {
 	for i := range b.plan.Waiting {
 		b.places[b.plan.Waiting[i].Gang] = i

@@ -163,7 +163,7 @@ func (v *evictor) finish(ctx context.Context, e *eviction, at cluster.SurgeProgr
 	return v.giveUp(ctx, e, e.surge, err)
 }
 
-// discard deletes the pod if the server says too that its ReplicaSet is gone, or wants no pods: nobody else will.
+// discard deletes the pod if the server says too that its ReplicaSet is gone, or wants no pods: nothing else would.
 func (v *evictor) discard(ctx context.Context, e *eviction, p *corev1.Pod) (done bool) {
 	var set *appsv1.ReplicaSet
 	err := v.gate.once(ctx, p.Namespace, func(ctx context.Context) (err error) {
@@ -224,7 +224,7 @@ func (v *evictor) giveUp(ctx context.Context, e *eviction, s *convert.Surge, why
 func (v *evictor) restoreSurge(m cluster.Pod, s convert.Surge, now time.Time) time.Time {
 	cfg, p := v.s.opts.Engine, m.Object
 	if most := now.Add(surgeAgain); s.Until.After(most) {
-		s.Until = most // whoever may write to the pod may write this
+		s.Until = most // anybody with write access to the pod may have written this
 	}
 	e := engine.Eviction{
 		Pod: m.Key, UID: string(p.UID), Cause: engine.Moved, For: s.For, To: s.To, Surge: true, At: now.Round(0).UTC(),

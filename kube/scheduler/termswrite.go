@@ -75,7 +75,7 @@ func (r *reporter) Admitted(p *corev1.Pod) {
 	mute := r.mute
 	r.mu.Unlock()
 	if mute {
-		return // who leads does it, or this one once it leads
+		return // the leader does it, or this process once it leads
 	}
 	r.later(p, func(ctx context.Context) {
 		_, err := r.s.writeTerms(ctx, r.s.client, r.gate.again, p.Namespace, p.Name, p.UID)

@@ -43,7 +43,7 @@ func (v *preparer) selectNode(ctx context.Context, w cluster.Want) error {
 	return v.annotate(ctx, w, w.Node, func(c *corev1.PersistentVolumeClaim) bool { return c.Annotations[volume.AnnSelectedNode] != w.Node })
 }
 
-// takeBack undoes selectNode, unless somebody did already or the claim has its volume.
+// takeBack undoes selectNode, unless that was done already or the claim has its volume.
 func (v *preparer) takeBack(ctx context.Context, w cluster.Want) {
 	if w.Shared || w.Volume != "" {
 		return

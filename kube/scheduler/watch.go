@@ -18,7 +18,7 @@ import (
 )
 
 // sometimes are kinds of Kubernetes that some supported versions do not serve, or not unless they are asked to, and what holds where
-// they are not. They are looked for once: whoever upgrades the API server restarts the scheduler.
+// they are not. They are looked for once: after an upgrade of the API server the scheduler is restarted.
 var sometimes = []struct{ version, kind, instead string }{
 	{"scheduling.k8s.io/v1beta1", "PodGroup", "gangs are named by berth.dev keys, and by kinds of other projects"},
 	{"scheduling.k8s.io/v1alpha3", "CompositePodGroup", "groups have no groups above them"},
@@ -97,7 +97,7 @@ func (s *scheduler) watch(ctx context.Context) (stop func(), err error) {
 	return func() { all.Shutdown(); others.Wait(); foreign.running.Wait() }, nil
 }
 
-// factory is of informers of objects without what nobody here reads.
+// factory makes informers of objects without the fields that nothing here reads.
 func (s *scheduler) factory() informers.SharedInformerFactory {
 	return informers.NewSharedInformerFactoryWithOptions(s.client, 0, informers.WithTransform(func(o any) (any, error) { cluster.Trim(o); return o, nil }))
 }
