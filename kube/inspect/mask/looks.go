@@ -24,11 +24,13 @@ var (
 	literalFlag = regexp.MustCompile(`(--from-literal[= ]["']?[^\s=]+=)("[^"]*"|'[^']*'|[^\s"']+)`)
 	// loggedIn is user:password or user / password in a sentence, after what says that it is one.
 	loggedIn = regexp.MustCompile(`(?i)\b((?:log[io]n|logged in|credentials?|creds|connect(?:ed|ing)?)(?:\s+(?:as|with|for|using|are|is|were))?(?:\s+user)?[\s=:]+[A-Za-z0-9._-]+(?::| / ))([^\s"',;/]{3,})`)
+	// pair is u: bob p: X, where p alone says nothing.
+	pair = regexp.MustCompile(`(\b(?:u|usr|user|username|login|account)\s*[:=]\s*\S+[\s,;]+(?:p|pw)\s*[:=]\s*)(\S+)`)
 	// oracle is user/password@service.
 	oracle = regexp.MustCompile(`((?:^|[\s"'=(:])[A-Za-z0-9_.-]+/)([^\s"'<>@/]+)(@(?:/{2})?[A-Za-z0-9][A-Za-z0-9_.-]*)`)
 	// pgpass is a line of libpq's password file.
 	pgpass = regexp.MustCompile(`(?m)^(\s*[^\s:]+:(?:\d{2,5}|\*):[^\s:]+:[^\s:]+:)\S+`)
-	// shortFlag is a flag by which programs take a password, with the programs that do; args.go has more of them.
+	// shortFlag is a flag by which programs take a password, with the programs that do; fed.go has more of them.
 	shortFlag = regexp.MustCompile(`\b(mysql\w*|mariadb\w*|mongo\w*|sshpass|redis-cli|redis-server|ldap\w+|curl|wget|http|https|psql|pg_dump|sqlcmd|mssql-cli|bcp|sqlplus|cqlsh|influx|smbclient|rsync|lftp|ftp|svn|docker|podman|skopeo|crane|helm|az|htpasswd|openssl|gpg|zip|unzip|7z|rar|kinit|wimlib|net|cmdkey|snmp\w+|ipmitool|rabbitmq\w+|kafka\S*|neo4j\S*|clickhouse\S*|vault|keytool|unrar|sudo|su|expect|plink|putty|pscp)\b([^\n|]*)`)
 	shortArg  = regexp.MustCompile(`(^|\s)(-[A-Za-z])(\s*=?\s*)("[^"]*"|'[^']*'|\S+)`)
 )
@@ -78,6 +80,7 @@ func looks(s string) string {
 		})
 	}
 	if strings.IndexByte(s, ':') >= 0 || strings.IndexByte(s, '/') >= 0 {
+		s = pair.ReplaceAllString(s, "${1}"+Mask)
 		s = loggedIn.ReplaceAllString(s, "${1}"+Mask)
 	}
 	if strings.IndexByte(s, '-') >= 0 {

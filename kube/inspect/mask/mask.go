@@ -19,7 +19,7 @@ type Masker struct {
 	Strict bool
 
 	known map[string]string // texts that were masked already: most come again and again
-	told  map[string]bool   // names that were judged
+	told  map[string]naming // names that were judged
 }
 
 // mostKnown bounds the texts that are remembered, by their number.
@@ -60,7 +60,7 @@ func (m *Masker) once(s string) string {
 
 // all is the three steps.
 func (m *Masker) all(s string) string {
-	return m.words(m.strangers(m.named(m.columns(m.backward(looks(s))))))
+	return m.words(m.strangers(m.named(m.columns(m.backward(m.inputs(looks(s)))))))
 }
 
 var masks = regexp.MustCompile(`MASKED(?:[\s,;:&|/+=.-]*MASKED)+`)
@@ -79,17 +79,23 @@ func (m *Masker) Find(s string) bool { return m.Text(s) != s }
 // Looks says whether the text has in it what is a credential by its look, whoever wrote it.
 func Looks(s string) bool { return looks(s) != s }
 
-func (m *Masker) sensitive(name string) bool {
+// naming is what a name was judged to be: that of a secret, and in another language than English.
+type naming struct{ sensitive, foreign bool }
+
+func (m *Masker) naming(name string) naming {
 	is, ok := m.told[name]
 	if !ok {
-		is = Sensitive(name)
+		is = naming{sensitive: Sensitive(name)}
+		is.foreign = is.sensitive && foreign(strings.ToLower(name))
 		if m.told == nil || len(m.told) > mostKnown {
-			m.told = make(map[string]bool)
+			m.told = make(map[string]naming)
 		}
 		m.told[name] = is
 	}
 	return is
 }
+
+func (m *Masker) sensitive(name string) bool { return m.naming(name).sensitive }
 
 func (m *Masker) isName(s string) bool { return m.Names[strings.Trim(s, ".,;:!?()[]{}<>\"'`")] }
 

@@ -3,6 +3,7 @@ package mask
 import (
 	"regexp"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -47,10 +48,15 @@ func isAlnum(c byte) bool {
 // startsName says whether a name can begin with the byte: names are not only in English.
 func startsName(c byte) bool { return isAlnum(c) || c == '_' || c >= utf8.RuneSelf }
 
-// nameEnd is where the name that begins at the place ends.
+// nameEnd is where the name that begins at the place ends. Scripts that put no space between words need none before a
+// value either: 密码walrus.
 func nameEnd(s string, at int) int {
-	for at < len(s) && (isNamePart(s[at]) || s[at] >= utf8.RuneSelf) {
-		at++
+	for from := at; at < len(s) && (isNamePart(s[at]) || s[at] >= utf8.RuneSelf); at++ {
+		if at > from && isAlnum(s[at]) && s[at-1] >= utf8.RuneSelf {
+			if r, _ := utf8.DecodeLastRuneInString(s[from:at]); r >= '\u0e00' {
+				break
+			}
+		}
 	}
 	return at
 }
@@ -78,6 +84,7 @@ func pairStyle(s string) bool {
 // before are words that make a secret of the word "key", "code", "phrase" or "string" after them.
 var before = map[string]bool{
 	"api": true, "access": true, "account": true, "secret": true, "private": true, "encryption": true, "signing": true, "master": true, "shared": true, "storage": true, "license": true, "auth": true, "ssh": true, "deploy": true,
+	"time": true, "otp": true, "login": true, "confirmation": true, "pairing": true, "invite": true, "unlock": true,
 	"session": true, "client": true, "admin": true, "root": true, "pass": true, "recovery": true, "backup": true, "connection": true, "verification": true, "security": true, "seed": true, "user": true, "service": true,
 }
 
@@ -100,6 +107,9 @@ func (m *Masker) value(s string, from, to int) (start, end int) {
 	if from > 0 && s[from-1] == '<' { // an element
 		if open := strings.IndexByte(s[to:], '>'); open >= 0 && open < 200 {
 			start = to + open + 1
+			if strings.HasPrefix(s[start:], "<![CDATA[") {
+				start += len("<![CDATA[")
+			}
 			return nonEmpty(s, start, upTo(s, start, "<\n"))
 		}
 	}
@@ -113,12 +123,18 @@ func (m *Masker) value(s string, from, to int) (start, end int) {
 		return nextLines(s, lineStart(s, from), j)
 	case s[j] == '\n':
 		return -1, 0
+	case sep == 0 && rate.MatchString(s[to:]):
+		return -1, 0
+	case sep == 0 && !flag && m.naming(s[from:to]).foreign:
+		return nonEmpty(s, j, upTo(s, j, "\n"))
 	case sep == 0 && !flag:
-		return m.sentence(s, j, name == "secret" || name == "secrets" || name == "token")
+		return m.sentence(s, j, (name == "secret" || name == "secrets" || name == "token") && !handed.MatchString(s[max(0, from-16):from]))
 	case sep == ':' && m.prose(name, s, j):
 		return -1, 0
 	case (name == "secrets" || name == "tokens") && quantity.MatchString(s[j:]):
 		return -1, 0 // a quota: secrets=1
+	case (name == "key" || name == "keys") && qualified.MatchString(s[j:]):
+		return -1, 0 // of a label or a taint
 	}
 	return nonEmpty(s, j, m.extent(s, j, headers[name]))
 }
@@ -132,6 +148,9 @@ func nonEmpty(s string, start, end int) (int, int) {
 
 var quantity = regexp.MustCompile(`^\d{1,7}(?:[KMGTkm]i?)?(?:[\s,;}]|$)`)
 
+// qualified is the name of a label, a taint or a resource in a domain.
+var qualified = regexp.MustCompile(`^(?:[a-z-]{2,20}\.){1,4}(?:io|com|dev|sh|ai|org)/[a-z._-]{2,40}(?:[\s,;:}\])]|$)`)
+
 // headers are names whose values go to the end of the line, or of the text in quotes.
 var headers = map[string]bool{"authorization": true, "proxy-authorization": true, "cookie": true, "set-cookie": true, "x-api-key": true, "x-auth-token": true}
 
@@ -143,13 +162,16 @@ func separator(s string, at int) (sep byte, value int) {
 		case sep == 0 && (quoted || at == from) && (c == '"' || c == '\'' || c == '`' || c == ']' || c == ')' || c == '\\'):
 			quoted = true
 			at++
+		case sep == 0 && strings.IndexByte("!?+-", c) >= 0 && at+1 < len(s) && (s[at+1] == '=' || c == '-' && s[at+1] == '>'): // != ?= += ->
+			sep = '='
+			at += 2
 		case c == '=' || c == ':' || c == '>' && sep != 0 || c == '~' && sep == 0:
 			if sep == 0 || c == '=' {
 				sep = c
 			}
 			at++
-		case sep == 0 && (quoted || at == from && at+1 < len(s) && !isSpace(s[at+1])) && c == ',', sep == 0 && c == '(', sep == 0 && c == '{', sep == 0 && c == '[', sep == 0 && c == '|':
-			if c == ',' || c == '|' {
+		case sep == 0 && (quoted || at == from && at+1 < len(s) && !isSpace(s[at+1])) && (c == ',' || c == ';'), sep == 0 && c == '(', sep == 0 && c == '{', sep == 0 && c == '[', sep == 0 && c == '|':
+			if c == ',' || c == ';' || c == '|' {
 				at++
 			}
 			return '=', skipSpace(s, at)
@@ -315,7 +337,7 @@ func groupEnd(s string, k int) int {
 	return len(s)
 }
 
-var nextPair = regexp.MustCompile(`^(?:--?[A-Za-z]|[A-Za-z_][A-Za-z0-9_.-]*\\*["']?\s?[=:]|[&|;]|#)`)
+var nextPair = regexp.MustCompile(`^(?:--?[A-Za-z]|[A-Za-z_][A-Za-z0-9_.-]*(?:\([a-z]{1,4}\))?\\*["']?\s?[=:]|[&|;]|#)`)
 
 // further goes on over words that may belong to a value with spaces in it: up to a word of messages, the next name, or
 // the end of the line.
@@ -334,8 +356,17 @@ func (m *Masker) further(s string, end int) int {
 	return end
 }
 
+func lettered(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
+
+// rate is what follows a name of which so many are handled in some time.
+var rate = regexp.MustCompile(`^/(?:s|sec|second)\b`)
+
+// handed ends with what somebody does with a secret, not with an object: "using token X".
+var handed = regexp.MustCompile(`(?i)(?:^|\s)(?:using|used|with|got|tried|trying|sent|sending|received|via)\s+(?:the\s+|a\s+)?$`)
+
 // linking are words between the name of a secret and the secret in a sentence.
-var linking = map[string]bool{"is": true, "was": true, "set": true, "to": true, "now": true, "being": true, "changed": true, "reset": true, "equals": true, "of": true, "as": true, "value": true, "with": true, "using": true, "used": true}
+var linking = map[string]bool{"is": true, "was": true, "set": true, "to": true, "now": true, "being": true, "changed": true, "reset": true, "equals": true, "of": true, "as": true, "value": true, "with": true, "using": true, "used": true, "from": true, "eq": true, "ne": true,
+	"ist": true, "es": true, "est": true, "è": true, "é": true, "jest": true, "är": true, "er": true}
 
 // sentence finds the secret in "the password is X": the first word after the name that is neither one of messages nor a
 // name of an object, if only linking words are between. Kubernetes' own Secrets are named in sentences: object.
@@ -348,6 +379,7 @@ func (m *Masker) sentence(s string, j int, object bool) (int, int) {
 		}
 		w := strings.Trim(s[at:end], ".,;:!?()[]{}\"'`")
 		switch {
+		case w == Mask && strings.HasPrefix(s[end:], " to "), !isQuote(s[at]) && (strings.HasPrefix(w, "-") || !strings.ContainsFunc(w, lettered)): // changed from X to Y; a flag; an operator
 		case w == "" || w == Mask || m.isName(w):
 			return -1, 0
 		case linking[strings.ToLower(w)]:

@@ -9,19 +9,25 @@ import (
 // stems are what names of secrets contain, wherever in the name, once it is lower-case and without punctuation:
 // PGPASSWORD, dbpassword, userPasswordHash, MASTER_KEY_B64, client-key-data.
 var stems = []string{
-	"password", "passwd", "passphrase", "passcode", "passwort", "kennwort", "motdepasse", "contrasena", "senha", "userpass", "dbpass", "pgpass", "htpasswd",
+	"password", "passwd", "passphrase", "passcode", "userpass", "dbpass", "pgpass", "htpasswd",
 	"secret", "apikey", "apitoken", "accesskey", "accountkey", "privatekey", "privkey", "secretkey", "sharedkey", "masterkey", "encryptionkey", "signingkey", "userkey", "authkey", "clientkey", "keydata", "keymaterial",
-	"credential", "bearer", "cookie", "jwt", "oauth", "connectionstring", "connstr", "mnemonic", "seedphrase", "totp", "otpauth", "authorization", "kubeconfig", "dockerconfig", "dockercfg", "netrc",
-	"wachtwoord", "losenord", "lösenord", "adgangskode", "passord", "salasana", "jelszo", "jelszó", "lozinka", "slaptazodis", "slaptažodis", "matkhau", "mậtkhẩu", "katasandi", "katalaluan", "contraseña", "geheimnis", "schluessel", "schlüssel", "segredo", "segreto",
+	"credential", "bearer", "cookie", "jwt", "oauth", "connectionstring", "connstr", "stringdata", "masterauth", "mnemonic", "seedphrase", "totp", "otpauth", "authorization", "kubeconfig", "dockerconfig", "dockercfg", "netrc",
+}
+
+// foreignStems are those of other languages. Whoever writes them writes sentences in words that nobody here knows.
+var foreignStems = []string{
+	"passwort", "kennwort", "motdepasse", "contrasena", "senha", "wachtwoord", "losenord", "lösenord", "adgangskode", "passord", "salasana", "jelszo", "jelszó", "lozinka", "slaptazodis", "slaptažodis", "matkhau", "mậtkhẩu", "katasandi", "katalaluan", "contraseña", "geheimnis", "schluessel", "schlüssel", "segredo", "segreto",
 	"пароль", "парола", "секрет", "ключ", "κωδικός", "סיסמה", "المرور", "पासवर्ड", "รหัสผ่าน", "密码", "密碼", "口令", "密钥", "密鑰", "私钥", "令牌", "凭证", "凭据", "パスワード", "暗証番号", "秘密", "トークン", "비밀번호", "암호", "비밀키", "토큰",
 }
 
 // parts are what names of secrets have as a whole part.
-var parts = map[string]bool{}
+var parts, foreignParts = map[string]bool{}, map[string]bool{}
 
 func init() {
+	for _, w := range strings.Fields(`clave claves mdp cle clef chave chiave klucz haslo hasło heslo geslo parola sifre şifre nyckel`) {
+		foreignParts[w], parts[w] = true, true
+	}
 	for _, w := range strings.Fields(`pass passwd pwd psw pw pword token tokens key keys apikey apikeys secret secrets cred creds auth authn sig signature sas dsn salt hmac pin otp mfa totp
-		clave claves mdp cle clef chave chiave klucz haslo hasło heslo geslo parola sifre şifre nyckel
 		bearer cookie cookies cookiejar passphrase license licence session sessionid sid psk pat pem pfx p12 jks keystore truststore`) {
 		parts[w] = true
 	}
@@ -29,6 +35,9 @@ func init() {
 
 // plainEnds are last parts of names that stand for the name or the number of a secret, or for what went wrong with it.
 var plainEnds = map[string]bool{"error": true, "exception": true, "failed": true, "failure": true, "expired": true, "invalid": true, "missing": true, "required": true, "type": true, "count": true, "length": true, "size": true, "policy": true, "name": true, "names": true, "ref": true, "refs": true, "namespace": true}
+
+// special are the parts beside which "token" is one that language models read.
+var special = []string{"pad", "eos", "bos", "unk", "sep", "cls", "mask", "stop", "special", "image"}
 
 // counts are the parts beside which "tokens" are those of language models.
 var counts = []string{"max", "min", "num", "n", "total", "new", "per", "count", "input", "output", "prompt", "completion", "batch", "cached", "generated", "context", "limit", "rate", "second", "seconds", "sec", "s", "k", "mean", "avg"}
@@ -65,8 +74,12 @@ func Sensitive(name string) bool {
 	if slices.Contains(split, "tokens") && slices.ContainsFunc(split, func(p string) bool { return slices.Contains(counts, p) }) {
 		return false
 	}
+	if len(split) <= 3 && slices.Contains(split, "token") && slices.Contains(special, split[0]) {
+		return false
+	}
 	joined = strings.Join(split, "")
-	if slices.ContainsFunc(stems, func(s string) bool { return strings.Contains(joined, s) }) {
+	stem := func(s string) bool { return strings.Contains(joined, s) }
+	if slices.ContainsFunc(stems, stem) || slices.ContainsFunc(foreignStems, stem) {
 		return true
 	}
 	for _, p := range split {
@@ -77,6 +90,13 @@ func Sensitive(name string) bool {
 		}
 	}
 	return false
+}
+
+// foreign says whether the name of a secret, in small letters, is one in another language than English.
+func foreign(name string) bool {
+	split := fields(name)
+	joined := strings.Join(split, "")
+	return slices.ContainsFunc(foreignStems, func(s string) bool { return strings.Contains(joined, s) }) || slices.ContainsFunc(split, func(p string) bool { return foreignParts[p] })
 }
 
 // fields are the parts of a name, lower-case: of api_key, apiKey, API-KEY and APIKey they are api and key.

@@ -72,7 +72,16 @@ func (s *ruleSet) add(r *rule, keywords ...string) {
 
 // apply masks what the rules find.
 func (s *ruleSet) apply(text string) string {
-	var hit []*rule
+	for _, r := range s.hit(text) {
+		if re := r.regexp(); re != nil {
+			text = replaceGroup(re, text)
+		}
+	}
+	return text
+}
+
+// hit are the rules that may match the text.
+func (s *ruleSet) hit(text string) (hit []*rule) {
 	lower := strings.ToLower(text)
 	for i := 0; i+3 <= len(lower); i++ {
 		for _, k := range s.byStart[[3]byte{lower[i], lower[i+1], lower[i+2]}] {
@@ -81,14 +90,7 @@ func (s *ruleSet) apply(text string) string {
 			}
 		}
 	}
-	for _, r := range hit {
-		re := r.regexp()
-		if re == nil {
-			continue
-		}
-		text = replaceGroup(re, text)
-	}
-	return text
+	return hit
 }
 
 func appendNew(list []*rule, more ...*rule) []*rule {

@@ -26,7 +26,8 @@ var vocabulary = func() map[string]bool {
 // hardwareWords are regions, models, sizes of machines, and units.
 const hardwareWords = `us eu ap sa ca me af il cn gov north south east west central northeast southeast northwest southwest asia europe australia americas
 	a10 a10g a30 a40 a100 a800 b100 b200 b300 gb200 gb300 gh200 h20 h100 h200 h800 l4 l40 l40s t4 v100 p100 k80 rtx hbm hbm2 hbm2e hbm3 hbm3e sxm sxm2 sxm3 sxm4 sxm5 pcie nvl nvl72 mi210 mi250 mi300 mi300x
-	gb gib mb mib kb kib tb tib ki mi gi ti pi ei ms us ns hz mhz ghz xlarge metal highgpu megagpu ultragpu standard amd64 arm64 x86 sha256 ipv4 ipv6 utc http https tcp udp grpc api cuda cudnn nccl ib mlx5 eth0 ib0 tpu xid ecc nvlink nvswitch dbe sbe`
+	gb gib mb mib kb kib tb tib ki mi gi ti pi ei ms us ns hz mhz ghz xlarge metal highgpu megagpu ultragpu standard amd64 arm64 x86 sha256 ipv4 ipv6 utc http https tcp udp grpc api cuda cudnn nccl ib mlx5 eth0 ib0 tpu xid ecc nvlink nvswitch dbe sbe
+	c10d csrc aten numel allreduce allgather reducescatter alltoall seqnum optype dmesg`
 
 // Vocabulary says whether the word is one of messages.
 func Vocabulary(w string) bool {
@@ -59,7 +60,7 @@ func (m *Masker) words(s string) string {
 		for end < len(s) && !isSpace(s[end]) {
 			end++
 		}
-		if out := m.chunk(s[at:end]); out != s[at:end] {
+		if out := m.chunk(s[at:end]); out != s[at:end] && !m.sum(s[:at], s[at:end]) {
 			b.WriteString(s[done:at])
 			b.WriteString(out)
 			done = end
@@ -70,6 +71,16 @@ func (m *Masker) words(s string) string {
 		return s
 	}
 	return b.String() + s[done:]
+}
+
+// sums are words for a hash of something that is no secret, which stands after them.
+var sums = regexp.MustCompile(`(?i)\b(?:commit|revision|rev|HEAD is now at|md5|md5sum|sha1|sha256|sha512|sha256sum|checksum|etag):?[ \t]+$`)
+
+var hexadecimal = regexp.MustCompile(`^["'(\[]?[0-9a-f]{7,128}["')\].,;:]{0,2}$`)
+
+// sum says whether the word is a hash of something that is no secret, as the text before it says.
+func (m *Masker) sum(before, word string) bool {
+	return !m.Strict && hexadecimal.MatchString(word) && sums.MatchString(before[max(0, len(before)-24):])
 }
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
@@ -111,9 +122,11 @@ var (
 	uuid  = regexp.MustCompile(`(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
 	sha   = regexp.MustCompile(`\bsha256:[0-9a-f]{64}\b`)
 	stamp = regexp.MustCompile(`\b\d{4}-\d\d-\d\d[Tt_ ]\d\d:?\d\d:?\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?`)
+	// placed are identities that clouds give to machines, disks and the like, and names of nodes that are made of them.
+	placed = regexp.MustCompile(`\b(?:i|vol|snap|ami|eni|vpc|subnet|sg|lt|cr|fleet)-[0-9a-f]{8}(?:[0-9a-f]{9})?\b|\bgke-[a-z0-9-]{1,45}-[0-9a-f]{8}-[a-z0-9]{4}\b|\baks-[a-z0-9]{1,12}-\d{8}-vmss[0-9a-z]{6}\b`)
 	// forms are what has digits and letters in it and is known all the same: a duration, the mark of a workload, a family
-	// of machines, the type of one.
-	forms  = regexp.MustCompile(`\b(?:\d{1,4}(?:h|ms|us|m|s|d))+\b|#[0-9a-f]{8,32}\b|\bstandard[A-Z][A-Za-z0-9]{1,20}Family\b|\b(?:` + strings.Join(machines, "|") + `)\b`)
+	// of machines, the type of one, a version of somebody's Kubernetes.
+	forms  = regexp.MustCompile(`\b(?:\d{1,4}(?:h|ms|us|m|s|d))+\b|#[0-9a-f]{8,32}\b|\bstandard[A-Z][A-Za-z0-9]{1,20}Family\b|\bv\d{1,2}\.\d{1,3}\.\d{1,3}[+-](?:k3s|rke2r|eks|gke|aks|rc|alpha|beta)[a-z0-9.-]{0,12}|\b(?:` + strings.Join(machines, "|") + `)\b`)
 	padded = regexp.MustCompile(`[A-Za-z0-9+/_-]{6,}={1,2}(?:$|[^=A-Za-z0-9])`)
 	dense  = regexp.MustCompile(`[A-Za-z0-9+/_=-]{16,}`)
 )
@@ -145,6 +158,9 @@ func (m *Masker) harmless(s string) bool {
 			s = uuid.ReplaceAllString(s, "")
 		}
 		s = stamp.ReplaceAllString(s, "")
+	}
+	if !m.Strict && len(s) >= 10 && strings.IndexByte(s, '-') > 0 {
+		s = placed.ReplaceAllString(s, "")
 	}
 	s = forms.ReplaceAllString(s, "")
 	if strings.IndexByte(s, '=') > 0 && padded.MatchString(s) {
