@@ -123,12 +123,12 @@ func (l *Ledger) Sync(at time.Time, all []GPU) error {
 			return err
 		}
 	}
+	l.advance(at)
 	for _, unit := range sortedKeys(l.units) {
 		if len(units[unit]) == 0 {
 			l.replace(at, unit, nil)
 		}
 	}
-	l.advance(at)
 	return nil
 }
 

@@ -246,6 +246,20 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestEndOfAll: the time until the last unit ends is counted, though no unit is observed any more.
+func TestEndOfAll(t *testing.T) {
+	l := capacity.New()
+	at := time.Date(2026, 11, 17, 6, 0, 0, 0, time.UTC)
+	for i, all := range [][]capacity.GPU{{{ID: capacity.ID{Unit: "u"}}}, nil} {
+		if err := l.Sync(at.Add(time.Duration(i)*time.Minute), all); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if sums := l.Sums(); len(sums) != 1 || sums[0].GPUMilliseconds != 60_000 {
+		t.Errorf("%+v", sums)
+	}
+}
+
 // TestSince keeps the earliest time at which a state is known to have begun, and not longer than the state lasts.
 func TestSince(t *testing.T) {
 	l := capacity.New()
