@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -56,4 +57,42 @@ func plainModel(s string) string {
 		return -1
 	}, s)
 	return strings.TrimPrefix(s, "nvidia")
+}
+
+// NamedBy says whether text, which a label or a Machine has, names the reservation, whose object is called name, on a machine in the zone: by
+// the provider's id, or by the object's name or the last part of the id, which reservations of several zones may have in common.
+func (s *ReservationSpec) NamedBy(text, name, zone string) bool {
+	return text != "" && (text == s.ID || s.InZone(zone) && (text == name || strings.HasSuffix(s.ID, "/"+text)))
+}
+
+// Labels of nodes and NodeClaims that say how a machine is paid for, in the words of who makes nodes. Karpenter has them on both, and
+// names a reservation by its id; GKE names it without its project and zone.
+const (
+	karpenterCapacityType = "karpenter.sh/capacity-type"
+	karpenterReservation  = "karpenter.k8s.aws/capacity-reservation-id"
+	gkeReservation        = "cloud.google.com/reservation-name"
+)
+
+// ReservedAs is the reservation that the labels of a node or a NodeClaim name; "": none.
+func ReservedAs(labels map[string]string) string {
+	return cmp.Or(labels[karpenterReservation], labels[gkeReservation])
+}
+
+// spotLabels mark spot machines on managed clusters: EKS, GKE and AKS.
+var spotLabels = map[string]string{
+	"eks.amazonaws.com/capacityType": "SPOT", "cloud.google.com/gke-spot": "true", "kubernetes.azure.com/scalesetpriority": "spot",
+}
+
+// CapacityTypeOf is how a machine is paid for, as its labels say; "": they do not. No cloud's node group tells whether a machine that is not
+// spot is paid for by a reservation.
+func CapacityTypeOf(labels map[string]string) CapacityType {
+	if said := cmp.Or(labels[LabelCapacityType], labels[karpenterCapacityType]); said != "" {
+		return CapacityType(said)
+	}
+	for key, value := range spotLabels { //archtest:any-order one is enough
+		if labels[key] == value {
+			return CapacitySpot
+		}
+	}
+	return ""
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/capacity"
+	"github.com/berth-dev/berth/capacity/payer"
 	"github.com/berth-dev/berth/engine"
 )
 
@@ -50,7 +51,8 @@ type Book struct {
 	of    map[string]map[string]*pod // by gang
 
 	slots    []slot // as Options.Tariff.Reservations
-	stale    bool   // machines have to be assigned to reservations again
+	payers   []payer.Reservation
+	stale    bool // machines have to be assigned to reservations again
 	uses     map[Who]*use
 	unused   map[rate]*[beforeHeld]int64 // by how far the GPUs had come
 	measured bool
@@ -66,7 +68,8 @@ type rate struct {
 type node struct {
 	value   *engine.Node
 	gpus    int64 // that it shows
-	rate    rate  // of what is paid for
+	machine payer.Machine
+	rate    rate // of what is paid for
 	settled int64
 	pods    map[string]*pod
 }
@@ -102,6 +105,7 @@ func New(o Options) *Book {
 	o.GPU = cmp.Or(o.GPU, "nvidia.com/gpu")
 	o.Tariff.ready()
 	b := &Book{o: o, boundaries: o.Tariff.boundaries(), uses: make(map[Who]*use), unused: make(map[rate]*[beforeHeld]int64), slots: make([]slot, len(o.Tariff.Reservations))}
+	b.payers = b.o.Tariff.payers()
 	b.forget()
 	return b
 }
@@ -174,8 +178,7 @@ func (b *Book) within() bool {
 	return !b.at.Before(b.o.From) && (b.o.To.IsZero() || !b.at.After(b.o.To))
 }
 
-// assign gives each machine to what pays for it, where something changed: a reservation that its labels name, one that its pool
-// names, one that is open to it; by name of the machine, and never more than a reservation has.
+// assign gives each machine to what pays for it, where something changed.
 func (b *Book) assign() {
 	if !b.stale {
 		return
@@ -183,10 +186,11 @@ func (b *Book) assign() {
 	b.stale = false
 	b.settleAll()
 	t := &b.o.Tariff
-	left := make([]int64, len(t.Reservations))
 	for i := range t.Reservations {
-		if t.Reservations[i].paid(b.at) {
-			left[i] = int64(max(t.Reservations[i].Instances, 0))
+		b.payers[i].Paid = t.Reservations[i].paid(b.at)
+		b.slots[i].left = 0
+		if b.payers[i].Paid {
+			b.slots[i].left = max(0, int64(t.Reservations[i].Instances))
 		}
 	}
 	names := make([]string, 0, len(b.nodes))
@@ -195,42 +199,20 @@ func (b *Book) assign() {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	paid := make(map[string]bool, len(names))
-	for _, name := range names {
-		n := b.nodes[name]
-		n.rate = rate{t.Pools[t.poolOf(n.value.Labels)].Price, n.gpus}
+	machines := make([]payer.Machine, len(names))
+	for i, name := range names {
+		machines[i] = b.nodes[name].machine
 	}
-	for rule := 1; rule <= 3; rule++ {
-		for _, name := range names {
-			n := b.nodes[name]
-			for _, i := range b.choices(n) {
-				if !paid[name] && left[i] > 0 && t.payer(&t.Reservations[i], n.value.Labels) == rule {
-					// What is paid for are the reservation's GPUs, whatever the node shows.
-					paid[name], n.rate = true, rate{t.Reservations[i].Price, cmp.Or(int64(t.Reservations[i].GPUs), n.gpus)}
-					left[i]--
-				}
-			}
+	for i, of := range payer.Assign(machines, b.payers) {
+		n := b.nodes[names[i]]
+		if of < 0 {
+			n.rate = rate{t.Pools[t.poolOf(n.value.Labels)].Price, n.gpus}
+			continue
 		}
+		// What is paid for are the reservation's GPUs, whatever the node shows.
+		n.rate = rate{t.Reservations[of].Price, cmp.Or(int64(t.Reservations[of].GPUs), n.gpus)}
+		b.slots[of].left--
 	}
-	for i := range left {
-		b.slots[i].left = left[i]
-	}
-}
-
-// choices are the reservations in the order in which the machine's pool draws on them, by number.
-func (b *Book) choices(n *node) (out []int) {
-	all := b.o.Tariff.Reservations
-	for _, name := range b.o.Tariff.Pools[b.o.Tariff.poolOf(n.value.Labels)].Reservations {
-		if i := slices.IndexFunc(all, func(r Reservation) bool { return r.Name == name }); i >= 0 {
-			out = append(out, i)
-		}
-	}
-	for i := range all {
-		if !slices.Contains(out, i) {
-			out = append(out, i)
-		}
-	}
-	return out
 }
 
 func (b *Book) settleAll() {

@@ -81,21 +81,14 @@ func (b *Book) setNode(v *engine.Node) {
 		}
 	}
 	b.settle(n)
-	b.stale = b.stale || max(gpus, n.gpus) != n.gpus || !slices.Equal(b.paysBy(n.value), b.paysBy(v))
-	n.value, n.gpus = v, max(gpus, n.gpus) // a machine loses no GPUs: what it does not offer is paid for
+	gpus = max(gpus, n.gpus) // a machine loses no GPUs: what it does not offer is paid for
+	machine := b.o.Tariff.machineOf(v, gpus)
+	b.stale = b.stale || gpus != n.gpus || machine != n.machine
+	n.value, n.gpus, n.machine = v, gpus, machine
 	//archtest:any-order each by itself
 	for _, p := range n.pods {
 		p.asked = heldBy(p.value, v, b.o.GPU)
 	}
-}
-
-// paysBy is what decides who pays for a node.
-func (b *Book) paysBy(n *engine.Node) []string {
-	keys := append([]string{labelZone, labelType, labelCapacityType, labelLaunchedAs}, reservationLabels[:]...)
-	for i, key := range keys {
-		keys[i] = n.Labels[key]
-	}
-	return append(keys, b.o.Tariff.poolOf(n.Labels))
 }
 
 func (b *Book) dropNode(name string) {

@@ -1,13 +1,15 @@
 package bill
 
 import (
-	"cmp"
 	"slices"
-	"strings"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/capacity"
+	"github.com/berth-dev/berth/capacity/payer"
+	"github.com/berth-dev/berth/engine"
 )
 
 // Tariff is what machines cost: prices of today, which the whole span of a bill is charged at.
@@ -15,14 +17,16 @@ type Tariff struct {
 	Reservations []Reservation   // by name; a name occurs once
 	Pools        map[string]Pool // of Berth's own
 
-	selecting []string // of Pools, those of nodes that others make, sorted
+	selecting  []string               // of Pools, those of nodes that others make, sorted
+	payerPools map[string]*payer.Pool // of Pools
 }
 
 // ready finds the pools of nodes that others make.
 func (t *Tariff) ready() {
-	t.selecting = nil
+	t.selecting, t.payerPools = nil, make(map[string]*payer.Pool, len(t.Pools))
 	//archtest:any-order sorted below
 	for name, p := range t.Pools {
+		t.payerPools[name] = &payer.Pool{Draws: p.Reservations, ByOthers: p.Selects != nil}
 		if p.Selects != nil {
 			t.selecting = append(t.selecting, name)
 		}
@@ -32,7 +36,7 @@ func (t *Tariff) ready() {
 
 // poolOf is the name of the pool of a node with the labels: the one that they name, else the first that selects it; "": none.
 func (t *Tariff) poolOf(labels map[string]string) string {
-	if name := labels[labelBerthPool]; name != "" {
+	if name := labels[v1alpha1.LabelPool]; name != "" {
 		if _, ok := t.Pools[name]; ok {
 			return name
 		}
@@ -76,37 +80,26 @@ func (r *Reservation) paid(at time.Time) bool {
 	return !at.Before(r.Start) && (r.End.IsZero() || at.Before(r.End))
 }
 
-// Labels of nodes that tell what pays for them.
-const (
-	labelZone         = "topology.kubernetes.io/zone"
-	labelType         = "node.kubernetes.io/instance-type"
-	labelBerthPool    = v1alpha1.LabelPool
-	labelCapacityType = "karpenter.sh/capacity-type"
-	labelLaunchedAs   = v1alpha1.LabelCapacityType
-)
-
-var reservationLabels = [...]string{"karpenter.k8s.aws/capacity-reservation-id", "cloud.google.com/reservation-name"}
-
-// payer is how well a reservation fits a machine: 1 its labels name it, 2 its pool does, 3 it is open to it; 0: not at all.
-func (t *Tariff) payer(r *Reservation, labels map[string]string) int {
-	named := ""
-	for _, key := range reservationLabels {
-		if named == "" {
-			named = labels[key]
+// payers are the reservations, of which none is paid for yet.
+func (t *Tariff) payers() []payer.Reservation {
+	out := make([]payer.Reservation, len(t.Reservations))
+	for i := range t.Reservations {
+		r := &t.Reservations[i]
+		out[i].Name = r.Name
+		out[i].ReservationSpec = v1alpha1.ReservationSpec{ID: r.ID, InstanceType: r.InstanceType, GPUs: v1alpha1.ReservedGPUs{Count: int32(r.GPUs)}, Instances: int32(r.Instances), Zone: r.Zone}
+		if r.Open {
+			out[i].Match = v1alpha1.MatchOpen
 		}
 	}
-	pool, ofBerth := t.Pools[t.poolOf(labels)]
-	paid := cmp.Or(labels[labelLaunchedAs], labels[labelCapacityType])
-	inZone := r.Zone == "" || labels[labelZone] == "" || labels[labelZone] == r.Zone
-	switch {
-	case named != "" && (named == r.ID || inZone && (named == r.Name || strings.HasSuffix(r.ID, "/"+named))):
-		return 1
-	case ofBerth && named == "" && inZone && (paid == "" || paid == string(v1alpha1.CapacityReserved)) && slices.Contains(pool.Reservations, r.Name):
-		return 2
-	case r.Open && !ofBerth && named == "" && labels[labelCapacityType] == "" && labels[labelType] == r.InstanceType && inZone:
-		return 3
+	return out
+}
+
+// machineOf is what the labels of a node say of who pays for it.
+func (t *Tariff) machineOf(n *engine.Node, gpus int64) payer.Machine {
+	return payer.Machine{
+		Reserved: v1alpha1.ReservedAs(n.Labels), Zone: n.Labels[corev1.LabelTopologyZone], InstanceType: n.Labels[corev1.LabelInstanceTypeStable],
+		CapacityType: v1alpha1.CapacityTypeOf(n.Labels), GPUs: int(gpus), Pool: t.payerPools[t.poolOf(n.Labels)],
 	}
-	return 0
 }
 
 // boundaries are the moments at which reservations begin and end, in order.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/capacity"
+	"github.com/berth-dev/berth/capacity/payer"
 	"github.com/berth-dev/berth/diagnose/check/l1"
 	"github.com/berth-dev/berth/kube/dialect/karpenter"
 )
@@ -72,83 +73,35 @@ func (w *world) readReservations() {
 	}
 }
 
-// assign gives each machine to the reservation that pays for it: the one that its labels name, one that its pool names, or one
-// that is open to it. In that order, and those with the fewest reservations to choose from first, so that no machine takes a place
-// from one that can only be there. Machines are then taken by name, so that the same cluster always gives the same account.
+// assign gives each machine to the reservation that pays for it. Machines come by name, so that the same cluster always gives the same
+// account.
 func (w *world) assign() {
-	rules := []func(*reservation, *machine) bool{
-		func(r *reservation, m *machine) bool { return r.named(m.reserved, m.zone) },
-		func(r *reservation, m *machine) bool {
-			return m.berth != nil && m.mayBeReserved() && slices.Contains(m.berth.Spec.Reservations, r.Name) && r.sameZone(m.zone) && r.sameType(m)
-		},
-		func(r *reservation, m *machine) bool {
-			return r.spec.Match == v1alpha1.MatchOpen && m.berth == nil && m.capacity == "" && m.reserved == "" && m.kind == r.spec.InstanceType && r.sameZone(m.zone)
-		},
-	}
-	for _, pays := range rules {
-		choice := make(map[*machine]int, len(w.machines))
-		for _, m := range w.machines {
-			for _, r := range w.inOrder(m) {
-				if r.Paid && pays(r, m) {
-					choice[m]++
-				}
+	payers, pools := w.payers(), make(map[*v1alpha1.Pool]*payer.Pool)
+	machines := make([]payer.Machine, len(w.machines))
+	for i, m := range w.machines {
+		machines[i] = payer.Machine{Reserved: m.reserved, Zone: m.zone, InstanceType: m.kind, CapacityType: m.capacity, GPUs: m.gpus}
+		if m.berth != nil {
+			if pools[m.berth] == nil {
+				pools[m.berth] = payer.PoolOf(m.berth, payers)
 			}
+			machines[i].Pool = pools[m.berth]
 		}
-		machines := slices.SortedStableFunc(slices.Values(w.machines), func(a, b *machine) int { return cmp.Compare(choice[a], choice[b]) })
-		for _, m := range machines {
-			for _, r := range w.inOrder(m) {
-				if m.paidBy == nil && r.Paid && len(r.machines) < int(r.spec.Instances) && pays(r, m) {
-					m.paidBy = r
-					r.machines = append(r.machines, m)
-				}
-			}
+	}
+	for i, of := range payer.Assign(machines, payers) {
+		if of >= 0 {
+			r := &w.reservations[of]
+			w.machines[i].paidBy, r.machines = r, append(r.machines, w.machines[i])
 		}
 	}
 }
 
-// mayBeReserved says that nothing is known of the machine that speaks against a reservation of its pool paying for it.
-func (m *machine) mayBeReserved() bool {
-	return m.reserved == "" && (m.capacity == "" || m.capacity == karpenter.Reserved)
-}
-
-// inOrder are the reservations as the machine's pool draws on them; all by name where it does not say.
-func (w *world) inOrder(m *machine) []*reservation {
-	out := make([]*reservation, 0, len(w.reservations))
-	if m.berth == nil || len(m.berth.Spec.Reservations) == 0 {
-		for i := range w.reservations {
-			out = append(out, &w.reservations[i])
-		}
-		return out
-	}
-	for _, name := range m.berth.Spec.Reservations {
-		if i := slices.IndexFunc(w.reservations, func(r reservation) bool { return r.Name == name }); i >= 0 {
-			out = append(out, &w.reservations[i])
-		}
+func (w *world) payers() []payer.Reservation {
+	out := make([]payer.Reservation, len(w.reservations))
+	for i := range w.reservations {
+		r := &w.reservations[i]
+		out[i] = payer.Reservation{Name: r.Name, ReservationSpec: r.spec, Paid: r.Paid}
 	}
 	return out
-}
-
-// named says whether a label with the value means the reservation, on a machine in the zone: by the provider's id, or the last part of it,
-// which reservations of several zones may have in common.
-func (r *reservation) named(value, zone string) bool {
-	return value != "" && (value == r.spec.ID || r.sameZone(zone) && (value == r.Name || strings.HasSuffix(r.spec.ID, "/"+value)))
-}
-
-func (r *reservation) sameZone(zone string) bool { return r.spec.InZone(zone) }
-
-// sameType says whether the machine is what was reserved: by its type where that is a cloud's, else by its GPUs. Machines
-// of the fleet have types of their own.
-func (r *reservation) sameType(m *machine) bool {
-	if m.kind != "" && (m.berth == nil || !strings.HasPrefix(m.kind, "sim.")) {
-		return m.kind == r.spec.InstanceType
-	}
-	if m.berth == nil {
-		return true
-	}
-	if m.berth.Spec.Selects != nil {
-		return m.gpus == 0 || m.gpus == int(r.spec.GPUs.Count)
-	}
-	return r.spec.LikePool(m.berth)
 }
 
 // reserved are the units of a reservation: its machines, and places of which no machine came.
@@ -264,7 +217,7 @@ func (w *world) whyNotLaunched(r *reservation) (cause, pool string, said Said) {
 		}
 	}
 	for _, p := range w.nodePools {
-		if !slices.ContainsFunc(p.Reservations(), func(k karpenter.Reservation) bool { return r.named(k.Id, k.Zone) }) || !p.Permits(karpenter.CapacityTypeLabel, karpenter.Reserved) {
+		if !slices.ContainsFunc(p.Reservations(), func(k karpenter.Reservation) bool { return r.spec.NamedBy(k.Id, r.Name, k.Zone) }) || !p.Permits(karpenter.CapacityTypeLabel, karpenter.Reserved) {
 			continue
 		}
 		drawn = append(drawn, p.GetName())

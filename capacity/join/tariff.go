@@ -1,10 +1,9 @@
 package join
 
 import (
-	"slices"
-
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/capacity/bill"
+	"github.com/berth-dev/berth/capacity/payer"
 	"github.com/berth-dev/berth/diagnose/facts"
 )
 
@@ -29,14 +28,7 @@ func TariffOf(f *facts.Facts) bill.Tariff {
 	}
 	//archtest:any-order a map is made of a map
 	for name, p := range w.pools {
-		x := bill.Pool{GPUs: p.GPUsPerNode(), Price: billPrice(p.Spec.Price), Selects: p.Spec.Selects}
-		for _, want := range p.Spec.Reservations {
-			i := slices.IndexFunc(w.reservations, func(r reservation) bool { return r.Name == want })
-			if i >= 0 && w.reservations[i].spec.Within(p) && w.reservations[i].spec.Suits(p) {
-				x.Reservations = append(x.Reservations, want)
-			}
-		}
-		out.Pools[name] = x
+		out.Pools[name] = bill.Pool{Reservations: payer.PoolOf(p, w.payers()).Draws, GPUs: p.GPUsPerNode(), Price: billPrice(p.Spec.Price), Selects: p.Spec.Selects}
 	}
 	return out
 }

@@ -27,9 +27,6 @@ const (
 	nodePoolKind    = "NodePool.karpenter.sh"
 )
 
-// gceReservation is the label by which GKE names the reservation that a node came from.
-const gceReservation = "cloud.google.com/reservation-name"
-
 // registration is how long a machine may take to become a node, as Karpenter gives it.
 const registration = 15 * time.Minute
 
@@ -61,9 +58,9 @@ type machine struct {
 	pool     string
 	berth    *v1alpha1.Pool // nil: not of Berth's
 	zone     string
-	kind     string // instance type; "": not known
-	capacity string // reserved, on-demand or spot; "": nobody tells
-	reserved string // the reservation's id or name, as its labels or its Machine say; "": they do not
+	kind     string                // instance type; "": not known
+	capacity v1alpha1.CapacityType // "": nobody tells
+	reserved string                // the reservation's id or name, as its labels or its Machine say; "": they do not
 	gpus     int
 	since    time.Time // launched
 	paidBy   *reservation
@@ -143,7 +140,7 @@ func (w *world) findMachines() {
 func (w *world) ofNode(n *corev1.Node, claim *unstructured.Unstructured) *machine {
 	m := &machine{
 		name: cmp.Or(n.Spec.ProviderID, n.Name), node: n, claim: claim, zone: n.Labels[corev1.LabelTopologyZone], kind: n.Labels[corev1.LabelInstanceTypeStable],
-		capacity: n.Labels[karpenter.CapacityTypeLabel], reserved: cmp.Or(n.Labels[karpenter.ReservationLabel], n.Labels[gceReservation]), since: n.CreationTimestamp.Time,
+		capacity: v1alpha1.CapacityTypeOf(n.Labels), reserved: v1alpha1.ReservedAs(n.Labels), since: n.CreationTimestamp.Time,
 	}
 	for _, key := range gpustack.PoolLabels {
 		if m.pool == "" {
@@ -176,7 +173,7 @@ func (m *machine) launchedAs(asked *v1alpha1.Machine) {
 	if asked == nil || m.berth == nil || asked.Spec.Pool != m.berth.Name {
 		return
 	}
-	m.asked, m.capacity, m.reserved = asked, string(asked.Spec.CapacityType), asked.Spec.Reservation
+	m.asked, m.capacity, m.reserved = asked, asked.Spec.CapacityType, asked.Spec.Reservation
 	if at := asked.Status.LaunchedAt; at != nil {
 		m.since = at.Time
 	}
@@ -239,7 +236,7 @@ func (w *world) ofClaim(c *unstructured.Unstructured, id string) *machine {
 	labels := c.GetLabels()
 	m := &machine{
 		name: cmp.Or(id, c.GetName()), claim: c, pool: labels[karpenter.PoolLabel], zone: labels[corev1.LabelTopologyZone], kind: labels[corev1.LabelInstanceTypeStable],
-		capacity: labels[karpenter.CapacityTypeLabel], reserved: labels[karpenter.ReservationLabel], since: c.GetCreationTimestamp().Time,
+		capacity: v1alpha1.CapacityTypeOf(labels), reserved: v1alpha1.ReservedAs(labels), since: c.GetCreationTimestamp().Time,
 	}
 	if m.berth = w.poolOf(labels); m.berth != nil {
 		m.pool = m.berth.Name

@@ -157,14 +157,15 @@ var Rules = map[string]Rule{
 	"api/v1alpha1": {Ring: Pure, Objects: true},
 
 	"capacity":       {Ring: Pure},
-	"capacity/bill":  {Ring: Pure, Imports: []string{"api/v1alpha1", "capacity", "engine"}, Objects: true},
+	"capacity/bill":  {Ring: Pure, Imports: []string{"api/v1alpha1", "capacity", "capacity/payer", "engine"}, Objects: true},
 	"capacity/cloud": {Ring: Pure, Imports: []string{"api/v1alpha1", "diagnose/gpustack"}, Objects: true},
 	"capacity/join": {Ring: Pure, Imports: []string{
-		"api/v1alpha1", "capacity", "capacity/bill", "diagnose/check", "diagnose/check/l1", "diagnose/check/l2", "diagnose/doctor", "diagnose/facts", "diagnose/gpustack", "kube/dialect", "kube/dialect/karpenter",
+		"api/v1alpha1", "capacity", "capacity/bill", "capacity/payer", "diagnose/check", "diagnose/check/l1", "diagnose/check/l2", "diagnose/doctor", "diagnose/facts", "diagnose/gpustack", "kube/dialect", "kube/dialect/karpenter",
 	}, Objects: true, Tests: []string{"engine/why"}},
 
 	"capacity/launch":      {Ring: Pure, Imports: []string{"engine"}},
 	"capacity/maintenance": {Ring: Pure},
+	"capacity/payer":       {Ring: Pure, Imports: []string{"api/v1alpha1"}, Objects: true},
 
 	"controlplane":           {Ring: Edge, Imports: []string{"controlplane/home"}, Heavy: true},
 	"controlplane/home":      {Ring: Edge},

@@ -5,6 +5,7 @@ package archtest
 var Modules = map[string][]string{
 	"api/v1alpha1":                   {"k8s.io/api", "k8s.io/apimachinery"},
 	"bench/live":                     {"github.com/spf13/pflag", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/kubernetes"},
+	"capacity/bill":                  {"k8s.io/api"},
 	"capacity/cloud":                 {"k8s.io/apimachinery"},
 	"capacity/join":                  {"k8s.io/api", "k8s.io/apimachinery"},
 	"cli":                            {"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/klog/v2", "mvdan.cc/sh/v3", "sigs.k8s.io/yaml"},
