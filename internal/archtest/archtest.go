@@ -229,7 +229,7 @@ var Rules = map[string]Rule{
 	"kube/manifest":                  {Ring: Edge},
 	"kube/metrics":                   {Ring: Edge, Imports: []string{"capacity", "engine"}, Tests: []string{"engine/why", "fleet/dcgm"}},
 	"kube/policy":                    {Ring: Edge, Imports: []string{"api/v1alpha1"}, Tests: []string{"kube/convert", "kube/dialect/all"}},
-	"kube/provision":                 {Ring: Edge, Imports: []string{"api/v1alpha1", "capacity/launch", "engine", "kube/convert", "kube/report"}, Tests: []string{"engine/why"}},
+	"kube/provision":                 {Ring: Edge, Imports: []string{"api/v1alpha1", "capacity/launch", "capacity/payer", "engine", "kube/convert", "kube/report"}, Tests: []string{"engine/why"}},
 	"kube/report":                    {Ring: Pure, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/convert"}, Objects: true},
 	"kube/scheduler":                 {Ring: Edge, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/answer", "kube/cluster", "kube/convert", "kube/crd", "kube/devices", "kube/dialect", "kube/dialect/all", "kube/dialect/controllers", "kube/dialect/hami", "kube/metrics", "kube/policy", "kube/report", "kube/telemetry", "kube/trace", "record"}, Tests: []string{"diagnose", "diagnose/facts"}},
 	"kube/trace":                     {Ring: Edge},

@@ -1,7 +1,6 @@
 package provision
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/capacity/payer"
 )
 
 // everyEnds is how often it is looked which nodes leave with their reservation: ends are hours away, and all nodes are listed.
@@ -19,12 +19,6 @@ const everyEnds = 10 * time.Second
 // leaveBefore is how long before the end of its reservation work has left a node, where its pool says nothing. EC2 ends the instances
 // of a capacity block from 30 minutes before its end.
 const leaveBefore = 45 * time.Minute
-
-// reservationLabels name the reservation that a node is of, in the words of who makes nodes.
-var reservationLabels = []string{"karpenter.k8s.aws/capacity-reservation-id", "cloud.google.com/reservation-name"}
-
-// withReservation begins what a node goes away with that leaves with a reservation; others write other words.
-const withReservation = "reservation "
 
 // leaving is when a node goes away, and with which reservation.
 type leaving struct {
@@ -44,15 +38,14 @@ func (c *controller) tellEnds(ctx context.Context, pools []v1alpha1.Pool, reserv
 		return fmt.Errorf("list nodes: %w", err)
 	}
 	c.lookedEnds, c.ended = now, ends
-	want := leavingNodes(nodes, pools, reservations, machines)
+	want := leavingNodes(nodes, pools, reservations, machines, now)
 	for i := range nodes {
 		n := &nodes[i]
 		next, at := want[n.Name], ""
 		if !next.at.IsZero() {
 			at = next.at.UTC().Format(time.RFC3339)
 		}
-		with := n.Annotations[v1alpha1.KeyLeavesWith]
-		if at == "" && !strings.HasPrefix(with, withReservation) || n.Annotations[v1alpha1.KeyLeavesAt] == at && with == next.with {
+		if n.Annotations[v1alpha1.KeyLeavesAt] == at && n.Annotations[v1alpha1.KeyLeavesWith] == next.with || leavesSooner(n, next) {
 			continue
 		}
 		if err := c.SetLeaves(ctx, n.Name, at, next.with); err != nil {
@@ -62,52 +55,78 @@ func (c *controller) tellEnds(ctx context.Context, pools []v1alpha1.Pool, reserv
 	return nil
 }
 
-// leavingNodes are the nodes that go away with a reservation, by name.
-func leavingNodes(nodes []corev1.Node, pools []v1alpha1.Pool, reservations []v1alpha1.Reservation, machines []v1alpha1.Machine) map[string]leaving {
+// leavesSooner says whether others have written that the node goes away, and no later than the reservation takes it.
+func leavesSooner(n *corev1.Node, next leaving) bool {
+	if strings.HasPrefix(n.Annotations[v1alpha1.KeyLeavesWith], v1alpha1.LeavesWithReservation) {
+		return false
+	}
+	at, err := time.Parse(time.RFC3339, n.Annotations[v1alpha1.KeyLeavesAt])
+	return next.at.IsZero() || err == nil && !at.After(next.at)
+}
+
+// leavingNodes are the nodes that go away with a reservation, by name. A node of which only its pool tells stays with the reservation that
+// was written on it, until that is over and the node is gone: otherwise every node that comes would move the end of others, and those of a
+// reservation that has just ended would take new work.
+func leavingNodes(nodes []corev1.Node, pools []v1alpha1.Pool, reservations []v1alpha1.Reservation, machines []v1alpha1.Machine, now time.Time) map[string]leaving {
 	asked := make(map[string]*v1alpha1.Machine, len(machines))
 	for i := range machines {
 		asked[machines[i].Name] = &machines[i]
 	}
-	byName := make(map[string]*v1alpha1.Reservation, len(reservations))
+	payers := make([]payer.Reservation, len(reservations))
 	for i := range reservations {
-		byName[reservations[i].Name] = &reservations[i]
+		state := reservations[i].StateAt(now)
+		payers[i] = payer.Reservation{Name: reservations[i].Name, ReservationSpec: reservations[i].Spec, Paid: state == v1alpha1.ReservationActive || state == v1alpha1.ReservationExpiring}
 	}
 	order := make([]*corev1.Node, len(nodes))
 	for i := range nodes {
 		order[i] = &nodes[i]
 	}
 	slices.SortFunc(order, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
-	out, drawn := make(map[string]leaving), make(map[string]int)
-	take := func(n *corev1.Node, r *v1alpha1.Reservation, before time.Duration) {
-		drawn[r.Name]++
-		if r.Spec.End != nil {
-			out[n.Name] = leaving{r.Spec.End.Add(-before), withReservation + r.Name}
+	out := make(map[string]leaving)
+	take := func(n *corev1.Node, p *v1alpha1.Pool, i int) {
+		if takesBack(&reservations[i], now) {
+			out[n.Name] = leaving{reservations[i].Spec.End.Add(-before(p)), v1alpha1.LeavesWithReservation + reservations[i].Name}
 		}
 	}
 	var rest []*corev1.Node // of which only their pool tells
+	var unsure []payer.Machine
+	known := make(map[*v1alpha1.Pool]*payer.Pool)
 	for _, n := range order {
 		p := poolOf(n.Labels, pools)
-		switch m, named := asked[n.Name], namedBy(n.Labels, reservations); {
-		case m != nil && m.Spec.Reservation != "" && byName[m.Spec.Reservation] != nil:
-			take(n, byName[m.Spec.Reservation], before(p))
-		case m != nil:
-		case named != nil:
-			take(n, named, before(p))
-		case p != nil && len(p.Spec.Reservations) > 0 && mayBeReserved(n.Labels):
-			rest = append(rest, n)
+		m := payer.Machine{Reserved: v1alpha1.ReservedAs(n.Labels), Zone: n.Labels[corev1.LabelTopologyZone], InstanceType: n.Labels[corev1.LabelInstanceTypeStable], CapacityType: v1alpha1.CapacityTypeOf(n.Labels)}
+		if a := asked[n.Name]; a != nil {
+			m.CapacityType, m.Reserved = a.Spec.CapacityType, a.Spec.Reservation
 		}
-	}
-	for _, n := range rest {
-		p := poolOf(n.Labels, pools)
-		for _, name := range p.Spec.Reservations {
-			r := byName[name]
-			if r != nil && drawn[name] < int(r.Spec.Instances) && r.Spec.InZone(n.Labels[corev1.LabelTopologyZone]) && r.Spec.Suits(p) {
-				take(n, r, before(p))
-				break
+		if p != nil {
+			if known[p] == nil {
+				known[p] = payer.PoolOf(p, payers)
 			}
+			m.Pool = known[p]
+		}
+		named := slices.IndexFunc(payers, func(r payer.Reservation) bool { return r.NamedBy(m.Reserved, r.Name, m.Zone) })
+		was, written := strings.CutPrefix(n.Annotations[v1alpha1.KeyLeavesWith], v1alpha1.LeavesWithReservation)
+		if written && named < 0 && m.Reserved == "" && m.MayBeReserved() && m.Pool != nil && slices.Contains(m.Pool.Draws, was) {
+			named = slices.IndexFunc(payers, func(r payer.Reservation) bool { return r.Name == was && r.InZone(m.Zone) && r.Instances > 0 })
+		}
+		if named >= 0 {
+			payers[named].Instances--
+			take(n, p, named)
+			continue
+		}
+		rest, unsure = append(rest, n), append(unsure, m)
+	}
+	for i, of := range payer.Assign(unsure, payers) {
+		if of >= 0 {
+			take(rest[i], poolOf(rest[i].Labels, pools), of)
 		}
 	}
 	return out
+}
+
+// takesBack says whether the reservation has an end at which it takes its machines back: one that failed, or was given up before, does not.
+func takesBack(r *v1alpha1.Reservation, now time.Time) bool {
+	state := r.StateAt(now)
+	return r.Spec.End != nil && state != v1alpha1.ReservationFailed && (state != v1alpha1.ReservationExpired || !now.Before(r.Spec.End.Time))
 }
 
 func before(p *v1alpha1.Pool) time.Duration {
@@ -125,25 +144,4 @@ func poolOf(labels map[string]string, pools []v1alpha1.Pool) *v1alpha1.Pool {
 		}
 	}
 	return nil
-}
-
-// namedBy is the reservation that the labels name; nil: none. A name, or the last part of an id, reservations of several zones may have in
-// common.
-func namedBy(labels map[string]string, reservations []v1alpha1.Reservation) *v1alpha1.Reservation {
-	for _, key := range reservationLabels {
-		for i := range reservations {
-			r := &reservations[i]
-			value, here := labels[key], r.Spec.InZone(labels[corev1.LabelTopologyZone])
-			if value != "" && (value == r.Spec.ID || here && (value == r.Name || strings.HasSuffix(r.Spec.ID, "/"+value))) {
-				return r
-			}
-		}
-	}
-	return nil
-}
-
-// mayBeReserved says that a node with the labels is not known to be paid for otherwise.
-func mayBeReserved(labels map[string]string) bool {
-	paid := cmp.Or(labels[v1alpha1.LabelCapacityType], labels["karpenter.sh/capacity-type"])
-	return paid == "" || paid == string(v1alpha1.CapacityReserved)
 }
