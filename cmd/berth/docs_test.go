@@ -23,7 +23,7 @@ import (
 //	<!-- first: COMMAND -->     until COMMAND succeeds, before the next block
 //	<!-- varies: REGEXP -->     on this page, texts that match are alike
 //
-// With -short the README is played, and half of the other pages, which are drawn.
+// With -short the README is played, and a third of the other pages, which are drawn.
 func TestDocs(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -33,7 +33,7 @@ func TestDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range append([]string{filepath.Join(root, "README.md")}, drawn(pages, 2)...) {
+	for _, file := range append([]string{filepath.Join(root, "README.md")}, drawn(pages, 3)...) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts plays the stories in testdata/script against real clusters, through the
-// command line alone. With -short half of them are drawn.
+// command line alone. With -short a third of them is drawn.
 func TestScripts(t *testing.T) {
 	notes := t.TempDir()
 	stories, err := filepath.Glob("testdata/script/*.txtar")
@@ -34,7 +34,7 @@ func TestScripts(t *testing.T) {
 		t.Fatalf("%d stories, %v", len(stories), err)
 	}
 	testscript.Run(t, testscript.Params{
-		Files:               drawn(stories, 2),
+		Files:               drawn(stories, 3),
 		RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
 			examples, err := filepath.Abs("../../examples")
