@@ -41,7 +41,7 @@ func New(f *facts.Facts, m Model) *Diagnoser {
 }
 
 // NewLoaded is New with a model that holds everything that does not wait already, as Load gives it. Of pods to come that are
-// alike it asks the engine about the first alone: whoever has a model of their own has them all planned.
+// alike it asks the engine about the first alone: a caller with a model of its own has them all planned.
 func NewLoaded(f *facts.Facts, m Model) *Diagnoser {
 	d := New(f, m)
 	d.loaded, d.alike = true, 1

@@ -16,7 +16,7 @@ const (
 	ListKind   = "DiagnosisList"
 )
 
-// Healthy is the cause of work that needs nobody to act.
+// Healthy is the cause of work for which no action is needed.
 const Healthy why.Cause = "healthy"
 
 // Unknown is the cause of work that waits for something which the facts do not show.
@@ -82,7 +82,7 @@ type Blocker struct {
 type Fix struct {
 	Side     edit.Side `json:"side"`
 	Edit     string    `json:"edit"`              // what to do, in words
-	Command  string    `json:"command,omitempty"` // that does it; "": nobody's command line can, as with waiting
+	Command  string    `json:"command,omitempty"` // that does it; "": no command can, as with waiting
 	Verified bool      `json:"verified"`          // always true of what is printed
 	Assumes  string    `json:"assumes,omitempty"`
 	Outcome  string    `json:"outcome"` // what then happens

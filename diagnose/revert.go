@@ -198,7 +198,7 @@ func (t *trial) reverts(f *check.Finding, all []recalled) []edit.Edit {
 	unproven := make(map[facts.Object]bool)
 	for i := range all {
 		r := &all[i]
-		if !r.ran() && r.Revision > 0 { // of revisions that nobody has seen run, the last is the likeliest to have
+		if !r.ran() && r.Revision > 0 { // of revisions that were not seen to run, the last is the likeliest to have
 			if unproven[r.of] {
 				continue
 			}

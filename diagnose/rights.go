@@ -156,12 +156,12 @@ func (d *Diagnoser) rights(out *Diagnosis, c *check.Case, found *check.Finding) 
 	return all
 }
 
-// vague says whether the finding is only that something is wrong, or that nobody says anything.
+// vague says whether the finding is only that something is wrong, or that there is no word of it.
 func vague(f *check.Finding) bool {
 	return f.Blind || f.Last && (f.Check.Cause == controllerReports || f.Check.Cause == controllerSilent)
 }
 
-// controllerSilent is the cause of pods that nobody makes, and nothing is known to forbid.
+// controllerSilent is the cause of pods that are not made although nothing is known to forbid them.
 const controllerSilent = "controller-silent"
 
 // limited names the rights without which the answer may be another one. Where only a vague cause was found, or one of placing for want of
@@ -172,7 +172,7 @@ func (d *Diagnoser) limited(out *Diagnosis, j *judgement, found *check.Finding) 
 	}
 	all := d.rights(out, j.cases[0], found)
 	if found != nil && len(all) > 0 && out.Cause != Unknown {
-		// Without nodes it is the scheduler's word, and causes of L1 and L2 are those of who makes nodes.
+		// Without nodes the scheduler has the say, and causes of L1 and L2 are the node makers'.
 		placing := found.Stage == check.Place && found.Fit && found.Layer == check.L3 && d.facts.Sees("nodes", "")
 		if vague(found) || placing && slices.ContainsFunc(all, func(r Right) bool { return r.decisive }) {
 			out.Cause = Unknown

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-// The room that a fix makes is for whoever comes first. A trial asks the engine as if the target were first in line; here those
+// The room that a fix makes goes to the workload that comes first. A trial asks the engine as if the target were first in line; here those
 // that wait with equal or higher standing are placed before it.
 
 // mostRivals bounds them: each costs a search of the engine, for every fix that is printed.
@@ -71,7 +71,7 @@ func (t *trial) outrun(edits []edit.Edit) string {
 	return said
 }
 
-// outrun places the rivals first, and says who is in the way if there is no place for the target's pods then.
+// outrun places the rivals first, and names those in the way if there is no place for the target's pods then.
 func (s *session) outrun(f *facts.Facts) string {
 	own := s.waiting
 	others := rivals(f, own)

@@ -23,7 +23,7 @@ func overrule(f *check.Fit, c *check.Case) {
 	if w == nil || c.Hypothetical() || len(w.Gates) == 0 {
 		return
 	}
-	workload := f.Workload // which an answer leaves out: whoever asks knows it
+	workload := f.Workload // which an answer leaves out: the caller knows it
 	f.Explanation, f.Starts = w.Explanation, nil
 	f.Workload = workload
 }

@@ -149,7 +149,7 @@ func (t *trial) bindLast() {
 			return
 		}
 	}
-	for _, generic := range []bool{false, true} { // who knows the cause goes before who only repeats a report
+	for _, generic := range []bool{false, true} { // a check that knows the cause goes before one that only repeats a report
 		for _, f := range t.base.findings {
 			if f.Last && !f.Healthy && (f.Check.Cause == controllerReports) == generic && !t.base.explained(f) {
 				t.binds[f] = true
@@ -300,11 +300,11 @@ func (t *trial) first() *check.Finding {
 // fixes tries the edits of what binds: each alone, then, where none helps alone, several together.
 func (t *trial) fixes() []Fix {
 	if f := t.first(); f != nil && t.binds[f] && (f.Told || f.Check.Cause == controllerReports && f.Stage == check.Admit && len(f.Edits) == 0) {
-		return nil // whoever reports it says yes or no: no trial can
+		return nil // its reporter alone can say yes or no: no trial can
 	}
 	var edits []edit.Edit
 	var binding, mends []*check.Finding
-	if f := t.first(); f != nil && f.Healthy { // as its author has it: whoever changed it may want it back
+	if f := t.first(); f != nil && f.Healthy { // as its author has it: the change may be wanted
 		for i := range t.before {
 			if r := &t.before[i]; r.blames(f) {
 				edits = append(edits, t.allowed([]edit.Edit{t.revert(f, r, r.Changes)})...)

@@ -18,7 +18,7 @@ type Fit struct {
 	Nodes      []NodeFit          // by name
 	Exclusions []Exclusion        // what the engine does not know and keeps the pod from nodes
 	Nominated  []*corev1.Pod      // others that wait, on the nodes that their scheduler keeps for them
-	Together   int                // how many of the target's pods find places at once, where each would alone; 0: nobody has tried
+	Together   int                // how many of the target's pods find places at once, where each would alone; 0: that was not tried
 }
 
 // NodeFit is why the pod does or does not fit on a node.

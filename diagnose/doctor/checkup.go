@@ -23,7 +23,7 @@ type Severity string
 
 const (
 	OK      Severity = "ok"
-	Note    Severity = "note"    // worth knowing; nobody has to act
+	Note    Severity = "note"    // worth knowing; no action is needed
 	Unknown Severity = "unknown" // it could not be looked at, or only in part, and what was seen is well
 	Warn    Severity = "warn"    // work may be slower, fewer GPUs can be used, or a promise cannot be kept
 	Fail    Severity = "fail"    // GPU work fails or can never start
@@ -74,7 +74,7 @@ type Finding struct {
 	Objects  []string         `json:"objects,omitempty"`
 	Count    int              `json:"count,omitempty"`
 	Evidence []facts.Evidence `json:"evidence,omitempty"` // MaxListed at most
-	Next     string           `json:"next"`               // the fix, or who has to find out what
+	Next     string           `json:"next"`               // the fix, or the role that has to find one
 	Command  string           `json:"command,omitempty"`  // that makes it, or shows more
 }
 

@@ -24,7 +24,7 @@ type claimed map[string]map[string]*nodeDevices
 // given away when any of them is.
 type nodeDevices struct {
 	product string
-	usable  map[string]bool // GPUs, by their counters or else their name; false: tainted, so that nobody new gets it
+	usable  map[string]bool // GPUs, by their counters or else their name; false: tainted, so that no further pod gets it
 	held    map[string]bool // of these
 }
 
@@ -102,7 +102,7 @@ func attribute(d *resourcev1.Device, name string) string {
 	return ""
 }
 
-// shutDevice says whether nobody new gets the device.
+// shutDevice says whether no further pod gets the device.
 func shutDevice(d *resourcev1.Device) bool {
 	return slices.ContainsFunc(d.Taints, func(t resourcev1.DeviceTaint) bool { return t.Effect != resourcev1.DeviceTaintEffectNone })
 }
@@ -127,7 +127,7 @@ func (c claimed) node(n *corev1.Node, driver string) (*gpuNode, *corev1.Pod) {
 	shown.Labels = withProduct(n.Labels, d.product)
 	shown.Status.Capacity = with(n.Status.Capacity, name, len(d.usable))
 	shown.Status.Allocatable = with(n.Status.Allocatable, name, usable)
-	g := &gpuNode{Node: &shown, vendors: []*vendor{nvidia}, held: map[string]int64{driver: int64(len(d.held))}} // the label is NVIDIA's, whoever made the GPU
+	g := &gpuNode{Node: &shown, vendors: []*vendor{nvidia}, held: map[string]int64{driver: int64(len(d.held))}} // the label is NVIDIA's, also on GPUs of other vendors
 	if len(d.held) == 0 {
 		return g, nil
 	}

@@ -197,7 +197,7 @@ func (g *gpuNode) product() string {
 	return ""
 }
 
-// pool is how its maker calls the node's pool; "": nobody says.
+// pool is what its maker calls the node's pool; "": unknown.
 func (g *gpuNode) pool() (key, name string) {
 	for _, key := range gpustack.PoolLabels {
 		if s := g.Labels[key]; s != "" {

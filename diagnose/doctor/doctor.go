@@ -35,9 +35,9 @@ type Result struct {
 // Input is what a cluster is examined by.
 type Input struct {
 	Facts *facts.Facts
-	// Samples are what exporters measured; nil where nobody gave any.
+	// Samples are what exporters measured; nil where none were given.
 	Samples []Sample
-	// Report counts the GPUs of a resource with the engine; nil: nobody can.
+	// Report counts the GPUs of a resource with the engine; nil: it cannot be asked.
 	Report func(resource string) engine.Report
 }
 

@@ -28,7 +28,7 @@ type queue struct {
 	object string // as evidence names it
 	parent string // "": at the top
 	shares []share
-	// selects are the namespaces that may use it; nil: all, or nobody says.
+	// selects are the namespaces that may use it; nil: all, or unknown.
 	selects labels.Selector
 }
 
@@ -204,7 +204,7 @@ func (c *Cluster) capacityOf(s *share) (units int64, nodes int) {
 	return units, nodes
 }
 
-// queueOf is the queue that the pod is charged to: the system and the name, and who says so; "" where nothing says it.
+// queueOf is the queue that the pod is charged to: the system and the name, and the object that says so; "" where nothing says it.
 func (c *Cluster) queueOf(p *corev1.Pod) (system, name string, by facts.Object) {
 	at := facts.Object(p)
 	for range 6 {

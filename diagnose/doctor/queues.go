@@ -85,7 +85,7 @@ func (c *Cluster) kindsOf(resource string) []string {
 	return slices.Compact(out)
 }
 
-// scalesUp says whether somebody adds nodes when work waits.
+// scalesUp says whether an autoscaler adds nodes when work waits.
 func (c *Cluster) scalesUp() bool {
 	return len(c.Foreign["NodePool.karpenter.sh"]) > 0 || len(c.AutoscalerStatus()) > 0
 }

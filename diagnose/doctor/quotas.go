@@ -65,7 +65,7 @@ func (c *Cluster) overPromised(queues []queue) (out []Finding) {
 	for _, key := range order {
 		s := sums[key]
 		have, _ := c.capacityOf(&s.share)
-		if s.quota <= have || have == 0 { // of what nobody has another item tells
+		if s.quota <= have || have == 0 { // another item reports what no node has
 			continue
 		}
 		f := Finding{

@@ -178,7 +178,7 @@ func saying(reason, message string) string {
 	return " (" + reason + "): " + message
 }
 
-// ownerOfReport is who has to act: by what is said, and by whose kind the object is.
+// ownerOfReport is the role that has to act, by what is said and by the kind of the object.
 func (c *Cluster) ownerOfReport(u *unstructured.Unstructured, x report) (check.Layer, check.Owner) {
 	gvk := u.GroupVersionKind()
 	layer, owner := signs.Whose(gvk.Group, gvk.Kind, x.reason, x.message)

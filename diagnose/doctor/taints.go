@@ -39,7 +39,7 @@ func (c *Cluster) lasting(n *gpuNode) []corev1.Taint {
 func (c *Cluster) intolerable() (out []Finding) {
 	specs := c.gpuSpecs()
 	if len(specs) == 0 {
-		return nil // nobody can tell what will come
+		return nil // what will come is unknown
 	}
 	tolerated := make(map[corev1.Taint]bool)
 	key := func(n *gpuNode) string {

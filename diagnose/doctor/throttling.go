@@ -18,7 +18,7 @@ var throttlingItem = Item{
 var aboutThrottling = regexp.MustCompile(`(?i)throttl|thermal|slowdown|power brake`)
 
 // clockEvents are bits of DCGM_FI_DEV_CLOCKS_EVENT_REASONS, and how DCGM_EXP_CLOCK_EVENTS_COUNT calls them. Idle GPUs,
-// clocks that somebody set and the power cap, which every busy GPU reaches, are no fault.
+// clocks that were set on purpose and the power cap, which every busy GPU reaches, are no fault.
 var clockEvents = []struct {
 	bit  uint64
 	name string

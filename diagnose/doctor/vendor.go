@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// vendor is who makes GPUs, and how its software names things. What a vendor's software does not write is "".
+// vendor is a maker of GPUs, and how its software names things. What a vendor's software does not write is "".
 type vendor struct {
 	name  string
 	owns  func(resource string) bool // it is one of the vendor's names for GPUs, or for parts of them

@@ -37,7 +37,7 @@ func ApplyLine(o facts.Object) string {
 
 // fixed are kinds of other projects whose templates cannot be changed, or are not looked at again, once their pods are made: JobSet
 // (pkg/webhooks/jobset_webhook.go), Volcano (pkg/webhooks/admission/jobs/validate/admit_job.go), and a RayJob's, of which its RayCluster
-// was made. The pods of other kinds are deleted by whoever changes the template.
+// was made. The pods of other kinds must be deleted by hand after a change of the template.
 var fixed = map[string]bool{"jobsets.jobset.x-k8s.io": true, "jobs.batch.volcano.sh": true, "rayjobs.ray.io": true, "trainjobs.trainer.kubeflow.org": true}
 
 // Fixed says whether a change of the object's template takes making the object anew.

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/facts"
 )
 
-// Side is who would make a change.
+// Side is the role that would make a change.
 type Side string
 
 const (
@@ -29,7 +29,7 @@ type Edit struct {
 	Ops []Op
 	// Set and Gone are objects as they would be afterwards, and objects that would not be there any more.
 	Set, Gone []facts.Object
-	Command   string // "": the one made from Ops, or nobody's command line can
+	Command   string // "": the one made from Ops, or there is none for it
 	Assumes   string
 	Outcome   string // "": as found when it was tried
 	Cost      int    // how much it asks of people: cheap edits are tried and shown first
@@ -197,7 +197,7 @@ const (
 	CostSmall   = 2 // in the workload
 	CostWait    = 3
 	CostLess    = 4 // the workload gets less than it asks for
-	CostConsent = 5 // somebody else's
+	CostConsent = 5 // of another team's object
 	CostMove    = 7 // others' work
 	CostNodes   = 9
 )

@@ -188,7 +188,7 @@ func sortedKeys(m map[string]any) []string {
 // Kubernetes' API conventions allow both polarities, and nothing in a condition says which one its author chose.
 var badWord = regexp.MustCompile(`(?i)fail|error|degraded|pressure|unavailable|suspend|stall|stuck|terminating|deadlock|unschedulable|unhealthy|nothealthy|notready|evict|conflict|expired|revoked|paused|blocked|reject|denied|invalid|violat|disrupt|deactivat|missing|timedout|timeout|exceeded|misconfig|insufficient|exhaust|refused|unknown|broken|corrupt|readonlyfilesystem|pending|unresolv|notfound|backoff|quarantin|expir|closed`)
 
-// waitWord is a phase or state of what is held back by whoever wrote it: no fault by itself, and the reason why somebody waits.
+// waitWord is a phase or state of an object that is held back on purpose: no fault by itself, and the reason why its work waits.
 var waitWord = regexp.MustCompile(`(?i)^(waiting|held|on-?hold|queued|deferred|delayed|throttled|standby|parked)$`)
 
 // neutral conditions say how far something has come, or what is going on: neither polarity is a fault.

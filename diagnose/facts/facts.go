@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Facts are what could be read of a cluster at one moment. Nobody writes to them once they are gathered.
+// Facts are what could be read of a cluster at one moment. They are not written to once they are gathered.
 type Facts struct {
 	At         time.Time
 	Kubernetes string // version of the API server: "v1.37.1"
@@ -19,7 +19,7 @@ type Facts struct {
 	// What a container wrote before it was last restarted is by namespace/pod/container/previous.
 	Logs   map[string]string
 	Unseen []Unseen
-	// Served is what Berth's scheduler answered; nil: nobody asked, as nothing in question is its.
+	// Served is what Berth's scheduler answered; nil: it was not asked, since nothing in question is its.
 	Served *Served
 	// Speaks are the dialects of other schedulers that Berth is taken to speak, where there is no cluster that tells.
 	Speaks []string

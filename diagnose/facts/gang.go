@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/kube/convert"
 )
 
-// GangOf names what the pod is placed together with, as the scheduler reads it; "" where that is nobody.
+// GangOf names what the pod is placed together with, as the scheduler reads it; "": with none.
 func (f *Facts) GangOf(p *corev1.Pod) string {
 	if g := f.PodGroup(p); g != nil && convert.Independent(g) {
 		p = convert.Ungrouped(p)
@@ -184,7 +184,7 @@ func (f *Facts) GroupsBelow(c *schedulingv1alpha3.CompositePodGroup) (out []Obje
 	return out
 }
 
-// Inherited is the value of one of Berth's keys that counts for the pod, and who says it: the pod itself, its controller, or
+// Inherited is the value of one of Berth's keys that counts for the pod, and the object that has it: the pod itself, its controller, or
 // the controller of that.
 func (f *Facts) Inherited(p *corev1.Pod, key string) (value string, by Object) {
 	for at, up := Object(p), 0; at != nil && up <= 2; at, up = f.Controller(at), up+1 {

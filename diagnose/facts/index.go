@@ -148,7 +148,7 @@ func (x *index) change(c Change) {
 	}
 }
 
-// controllerOf is who made the object; "" for none.
+// controllerOf is the controller that made the object; "" for none.
 func (x *index) controllerOf(o Object) types.UID {
 	if o == nil || x.stray[o.GetUID()] {
 		return ""
@@ -175,7 +175,7 @@ func (x *index) strays(o *Objects) map[types.UID]bool {
 			continue
 		}
 		for _, object := range k.List(o) {
-			if uid := object.GetUID(); uid != "" && x.objects[uid] != object { // of a bundle, in which somebody wrote a UID twice
+			if uid := object.GetUID(); uid != "" && x.objects[uid] != object { // of a bundle in which a UID is written twice
 				out[uid], depth[uid] = true, 0
 			}
 			var way []types.UID // from the object up to the last that is not settled
@@ -329,7 +329,7 @@ func withReason(all []*corev1.Event, reasons []string) []*corev1.Event {
 	return out
 }
 
-// Emitter is who wrote the event: "kubelet", "default-scheduler", "karpenter", "cluster-autoscaler".
+// Emitter is the component that wrote the event: "kubelet", "default-scheduler", "karpenter", "cluster-autoscaler".
 func Emitter(e *corev1.Event) string {
 	if e.ReportingController != "" {
 		return e.ReportingController

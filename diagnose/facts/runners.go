@@ -25,8 +25,8 @@ type runner struct {
 	available int32
 	field     string   // that says how many pods are available
 	names     []string // the schedulerNames that it says it serves
-	key       string   // of a pod that nobody made: what it runs
-	quiet     bool     // it is a scheduler with a configuration that nobody here reads: it may serve any name
+	key       string   // of a pod without a controller: what it runs
+	quiet     bool     // it is a scheduler with a configuration that was not read: it may serve any name
 }
 
 // schedulers is what the facts show of all schedulers. It was so before edits.

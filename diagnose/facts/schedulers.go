@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// SchedulerState is whether somebody schedules the pods of a schedulerName.
+// SchedulerState is whether a scheduler serves the pods of a schedulerName.
 type SchedulerState string
 
 const (
@@ -31,13 +31,13 @@ var leases = map[string][]string{
 // groups are the API groups that show that a scheduler is installed.
 var groups = map[string]string{"kai-scheduler": ".scheduling.run.ai", "volcano": ".scheduling.volcano.sh", "berth": ".berth.dev"}
 
-// leaseStale is how long a lease must not have been renewed to say that nobody holds it. Leases last 15 seconds as a rule.
+// leaseStale is how long a lease must not have been renewed to say that it is not held. Leases last 15 seconds as a rule.
 const leaseStale = time.Minute
 
-// SilentAfter is how long a pod, or who should make it, may wait without a word before that is strange in itself.
+// SilentAfter is how long a pod, or the controller that should make it, may wait without an event before that is strange in itself.
 const SilentAfter = 5 * time.Minute
 
-// Scheduler says whether somebody schedules the pods that name it, since when not, and what shows it.
+// Scheduler says whether a scheduler serves the pods that name it, since when not, and what shows it.
 func (f *Facts) Scheduler(name string) (SchedulerState, time.Time, []Evidence) {
 	if s := f.Served; s != nil && s.Unreached == "" && slices.Contains(s.Names, name) {
 		return SchedulerAlive, time.Time{}, nil // it has just answered
@@ -150,7 +150,7 @@ func (f *Facts) namesScheduler(name string) bool {
 func (f *Facts) hear() map[string]time.Time {
 	out := make(map[string]time.Time)
 	note := func(name string, at time.Time) {
-		if name != "" && at.After(out[name]) { // an event need not say who writes it
+		if name != "" && at.After(out[name]) { // an event need not name its source
 			out[name] = at
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// OwnersOf are the owners of the pod from top down; the pod itself where nobody made it.
+// OwnersOf are the owners of the pod from top down; the pod itself where it has none.
 func (f *Facts) OwnersOf(p *corev1.Pod, top Object) []Object {
 	out := []Object{}
 	var at Object = p
@@ -382,7 +382,7 @@ func wantedOf(j *batchv1.Job) int {
 	if c := j.Spec.Completions; c != nil {
 		want = min(want, int(*c)-int(j.Status.Succeeded))
 	} else if j.Status.Succeeded > 0 {
-		return int(j.Status.Active) // of a work queue nobody is made once one has succeeded
+		return int(j.Status.Active) // of a work queue no pod is made once one has succeeded
 	}
 	return max(0, want)
 }

@@ -19,7 +19,7 @@ import (
 // BerthPools are the pools of Berth's own fleet.
 const BerthPools = "Pool.berth.dev"
 
-// PoolLabels are the labels that name a node's pool, in the words of who makes nodes; Berth's own first.
+// PoolLabels are the labels by which makers of nodes name a node's pool; Berth's own comes first.
 var PoolLabels = []string{
 	v1alpha1.LabelPool, "karpenter.sh/nodepool", "cloud.google.com/gke-nodepool", "eks.amazonaws.com/nodegroup", "kubernetes.azure.com/agentpool",
 	"agentpool", "gpu-pool",
@@ -82,7 +82,7 @@ func InstanceGPUs(kind string) (n int64, ok bool) {
 }
 
 // hardware is how many GPUs the node's pool or machine type has, and who says so; false where neither is known to have any.
-// 0: as many as nobody knows.
+// 0: their number is unknown.
 func hardware(f *facts.Facts, n *corev1.Node) (units int64, says string, ok bool) {
 	if pool := n.Labels[v1alpha1.LabelPool]; pool != "" {
 		if units, known := PooledGPUs(f, pool); known {
@@ -124,7 +124,7 @@ func Unadvertised(f *facts.Facts, device string) bool {
 // makers of GPUs: the device of one is not another's.
 var makers = map[string]bool{"nvidia": true, "amd": true, "intel": true, "habana": true, "huawei": true, "cambricon": true}
 
-// deviceName is who makes the device, by the first part of its domain, and what it is called.
+// deviceName is the maker of the device, by the first part of its domain, and what the device is called.
 func deviceName(device string) (vendor, name string) {
 	domain, name, _ := strings.Cut(device, "/")
 	vendor, _, _ = strings.Cut(domain, ".")
@@ -143,7 +143,7 @@ func WillAdvertise(f *facts.Facts, like *corev1.Node, device string) bool {
 			units *= replicas
 		}
 		if known && strings.HasPrefix(device, "nvidia.com/") && (units == 0 || device == string(WholeGPU) && Offers(like, WholeGPU) > units) {
-			return false // somebody wrote it into the status of the nodes that there are
+			return false // it was written into the status of the existing nodes by hand
 		}
 	}
 	return softwareReaches(f, like)

@@ -99,7 +99,7 @@ func PressureTaint(key string) bool {
 	return key == corev1.TaintNodeDiskPressure || key == corev1.TaintNodeMemoryPressure || key == corev1.TaintNodePIDPressure
 }
 
-// startupWords end the keys of taints of what is still being done to a node, by whoever does it.
+// startupWords end the keys of taints that say what is still being done to a node, by any tool.
 var startupWords = regexp.MustCompile(`(?i)([/._-]|^)(not-?ready|uninitiali[sz]ed|initiali[sz]ing|pending|installing|bootstrapping|provisioning|validating|burn-?in|warm-?up)$`)
 
 // knownStartupTaint goes by names that are known, or that say it themselves.
@@ -160,7 +160,7 @@ var (
 	workIsGoing = regexp.MustCompile(`(?i)^(true|yes|1)$`)
 )
 
-// MaintainedBy is the annotation or label with which somebody who works on a cordoned node says so; "" for none.
+// MaintainedBy is the annotation or label with which a tool that works on a cordoned node says so; "" for none.
 func MaintainedBy(n *corev1.Node) (key, value string) {
 	if !n.Spec.Unschedulable {
 		return "", ""

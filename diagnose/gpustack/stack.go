@@ -75,7 +75,7 @@ type Stack struct {
 type Node struct {
 	*corev1.Node
 	Units int64  // of nvidia.com/gpu that it should offer, as whole GPUs or shares of them
-	Says  string // who says so: "its label nvidia.com/gpu.count"; "": nobody, it is a guess
+	Says  string // who says so: "its label nvidia.com/gpu.count"; "": it is a guess
 	Pods  map[Role][]*corev1.Pod
 }
 

@@ -28,7 +28,7 @@ type Worker struct {
 // Ref names the object.
 func (w *Worker) Ref() facts.Ref { return facts.RefTo(w.Object) }
 
-// WorkerOn is who has a cordoned node closed; nil where nobody says so.
+// WorkerOn is the tool that keeps a cordoned node closed; nil where none says so.
 func WorkerOn(f *facts.Facts, n *corev1.Node) *Worker {
 	if !n.Spec.Unschedulable {
 		return nil
@@ -40,7 +40,7 @@ func WorkerOn(f *facts.Facts, n *corev1.Node) *Worker {
 	return all[0]
 }
 
-// workers are those of every node, who takes it away first.
+// workers are those of every node; one that takes the node away comes first.
 type workers map[string][]*Worker
 
 var (
@@ -106,7 +106,7 @@ func namedNode(u *unstructured.Unstructured) string {
 	)
 }
 
-// workerOf is the object as somebody who works on its node; nil where it does not say so, or is done.
+// workerOf reads the object as a tool's work on its node; nil where it does not say so, or is done.
 func workerOf(u *unstructured.Unstructured) *Worker {
 	w := &Worker{Object: u}
 	var worst *facts.Condition

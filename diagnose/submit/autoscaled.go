@@ -63,7 +63,7 @@ func (c *checker) fits(target facts.Object, pods int64) (int, bool) {
 	return n, n > 0
 }
 
-// reclaimed says who may take back what the work is given, in words; "": nobody is known to.
+// reclaimed names what may take back what the work is given, in words; "": nothing is known to.
 func reclaimed(t *Terms) string {
 	if t == nil || !t.Preemptible || len(t.Borrowed) == 0 {
 		return ""

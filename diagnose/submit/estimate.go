@@ -73,7 +73,7 @@ func (c *checker) until(s *submission) *facts.ETA {
 	return eta
 }
 
-// notEstimated is the time that nobody worked out, and why.
+// notEstimated is a time that was not worked out, and why.
 func notEstimated(why string) *facts.ETA { return &facts.ETA{Because: NotEstimated + why} }
 
 // NotEstimated begins the reason of an ETA that was not worked out, though it may be known.

@@ -86,7 +86,7 @@ func (c *checker) read(namespace string, items []Item) []facts.Object {
 			}
 		}
 		switch {
-		case err != nil && item.Refused != "": // by who knows more
+		case err != nil && item.Refused != "": // by the API server, which knows more
 			c.subs = append(c.subs, &submission{item: item, Workload: &workload.Workload{Ref: refOf(item.Object, namespace)}})
 		case err != nil:
 			c.subs = append(c.subs, &submission{item: item, Workload: &workload.Workload{Ref: refOf(item.Object, namespace)}, result: Workload{

@@ -43,7 +43,7 @@ type Report struct {
 	// Findings are about objects that are no workloads: a quota, a queue.
 	Findings []rule.Finding `json:"findings,omitempty"`
 	Quotas   []Quota        `json:"quotas,omitempty"`
-	// Assumes are what was taken for granted, as nobody could be asked.
+	// Assumes is what was taken for granted, since there was no cluster to ask.
 	Assumes []string       `json:"assumes,omitempty"`
 	Unseen  []facts.Unseen `json:"unseen,omitempty"`
 }
@@ -64,7 +64,7 @@ type Workload struct {
 
 	Nodes []NodePods `json:"nodes,omitempty"` // where its pods go, by name
 	Terms *Terms     `json:"terms,omitempty"`
-	For   []Holder   `json:"waitsFor,omitempty"` // who has what it waits for, most first
+	For   []Holder   `json:"waitsFor,omitempty"` // the workloads that have what it waits for, most first
 	ETA   *facts.ETA `json:"eta,omitempty"`
 
 	Fixes    []Fix          `json:"fixes,omitempty"`

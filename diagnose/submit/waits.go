@@ -66,7 +66,7 @@ func (c *checker) evicted(p *corev1.Pod) *corev1.Pod {
 // mostHolders is how many of those that a workload waits for are named.
 const mostHolders = 5
 
-// whom is who has what the workload waits for, or starts before it: most first.
+// whom lists the workloads that have what the workload waits for, or start before it: most first.
 func (c *checker) whom(s *submission) []Holder {
 	device, n := podspec.Device(s.first)
 	if n == 0 {
@@ -84,7 +84,7 @@ func (c *checker) whom(s *submission) []Holder {
 	return slices.Clone(out[:min(len(out), mostHolders)])
 }
 
-// before is who starts now, before the pod, on nodes that it could use: most first.
+// before lists the workloads that start now, before the pod, on nodes that it could use: most first.
 func (c *checker) before(p *corev1.Pod, device string) []Holder {
 	sums := make(map[string]int64)
 	for _, start := range c.plan.Starts {

@@ -65,7 +65,7 @@ type Outcome struct {
 
 // State is what becomes of a workload in one of the two plans.
 type State struct {
-	State   string     `json:"state"` // absent, runs, starts, waits, evicted or gone: it ran, and nobody makes it again
+	State   string     `json:"state"` // absent, runs, starts, waits, evicted or gone: it ran, and nothing makes it again
 	Pods    int        `json:"pods,omitempty"`
 	Nodes   []string   `json:"nodes,omitempty"`
 	Cause   string     `json:"cause,omitempty"`

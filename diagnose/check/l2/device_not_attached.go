@@ -24,7 +24,7 @@ var deviceNotAttachedCheck = check.Check{
 	Find:    deviceNotAttached,
 }
 
-// attachTakes is how long the attachment of a device may take before somebody should look: fabrics take seconds.
+// attachTakes is how long the attachment of a device may take before it should be looked into: fabrics take seconds.
 const attachTakes = time.Minute
 
 func deviceNotAttached(c *check.Case) []check.Finding {

@@ -53,7 +53,7 @@ func draDriverSilent(c *check.Case) []check.Finding {
 	return out
 }
 
-// silent words a class of which nobody offers a device, or of which some nodes do not though their like do.
+// silent words a class of which no driver offers a device, or of which some nodes do not though their like do.
 func silent(c *check.Case, d *place.Devices, class *resourcev1.DeviceClass) *check.Finding {
 	driver := driverOf(class)
 	var offers []*place.Device

@@ -132,7 +132,7 @@ func askHealthy(c *check.Case, nodes []*check.NodeFit) (edit.Edit, bool) {
 	well := int64(0)
 	for _, n := range nodes {
 		if len(v1alpha1.OfferedUnhealthy(n.Node)) > 0 {
-			continue // which of them a pod would get nobody can say
+			continue // it is not known which of them a pod would get
 		}
 		well = max(well, gpustack.Offers(n.Node, gpustack.WholeGPU))
 	}

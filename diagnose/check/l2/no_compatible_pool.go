@@ -260,7 +260,7 @@ func incompatibleGroups(c *check.Case) []check.Finding {
 	return nil
 }
 
-// incompatibleSaid goes by the words of whoever makes nodes.
+// incompatibleSaid goes by the words of the component that makes nodes.
 func incompatibleSaid(c *check.Case) []check.Finding {
 	if w := supply.AutoscalerSaid(c); w.Unsuited() && w.Refused("Insufficient ") == 0 {
 		return supply.AutoscalerHeard(c, check.Finding{Message: "the cluster autoscaler has no node group whose nodes have the labels that the pod asks for and taints that it tolerates", Evidence: supply.AutoscalerEvidence(w, c)})

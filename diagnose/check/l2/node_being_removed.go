@@ -47,7 +47,7 @@ func nodeBeingRemoved(c *check.Case) []check.Finding {
 	}}
 }
 
-// remover is who takes the node away.
+// remover is the component that takes the node away.
 func remover(c *check.Case, n *corev1.Node) string {
 	if keys := gpustack.ExcludingTaints(n, gpustack.LeavingTaint); len(keys) > 0 {
 		switch keys[0] {

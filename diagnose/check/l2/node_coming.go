@@ -36,7 +36,7 @@ func nodeComing(c *check.Case) []check.Finding {
 	return justMade(c)
 }
 
-// justMade is about a pod that those who make nodes have not had time to look at.
+// justMade is about a pod that the makers of nodes have not had time to look at.
 func justMade(c *check.Case) []check.Finding {
 	if c.Fit == nil || c.Age() > life.Patience || supply.KarpenterSaid(c) != nil || supply.AutoscalerSaid(c) != nil {
 		return nil

@@ -85,7 +85,7 @@ func toBeEvicted(c *check.Case) (check.Finding, bool) {
 	}, true
 }
 
-// disruptions are the reasons of the condition DisruptionTarget, which whoever ends a pod before its time sets on it.
+// disruptions are the reasons of the condition DisruptionTarget, which the component that ends a pod before its time sets on it.
 var disruptions = map[string]struct {
 	what  string
 	layer check.Layer
@@ -97,7 +97,7 @@ var disruptions = map[string]struct {
 	"DeletionByPodGC":                     {"was deleted because its node is gone", check.L2, check.Platform},
 }
 
-// evictedAgain is about a pod that runs in the place of others, each of which somebody ended before its time.
+// evictedAgain is about a pod that runs in the place of others, each of which was ended before its time.
 func evictedAgain(c *check.Case, before []*corev1.Pod) check.Finding {
 	last := before[0]
 	k := life.Disrupted(last)
@@ -114,7 +114,7 @@ func evictedAgain(c *check.Case, before []*corev1.Pod) check.Finding {
 	}
 }
 
-// disrupted is a pod that failed because somebody ended it, not by its own doing.
+// disrupted is a pod that failed because it was ended, not by its own doing.
 func disrupted(c *check.Case) (check.Finding, bool) {
 	if c.State != facts.Failed || c.Pod.Status.Reason != "" {
 		return check.Finding{}, false

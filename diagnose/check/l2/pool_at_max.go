@@ -133,7 +133,7 @@ func karpenterLimitsText(p *karpenter.Pool) string {
 	return strings.Join(out, ", ")
 }
 
-// poolAtMaxSaid goes by the words of whoever makes nodes.
+// poolAtMaxSaid goes by the words of the component that makes nodes.
 func poolAtMaxSaid(c *check.Case) []check.Finding {
 	if w := supply.AutoscalerSaid(c); w.Refused(poolMaxWords...) > 0 {
 		return supply.AutoscalerHeard(c, check.Finding{Message: poolAtMaxText(w), Evidence: supply.AutoscalerEvidence(w, c)})

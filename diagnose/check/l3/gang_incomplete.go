@@ -138,7 +138,7 @@ func gangSeen(c *check.Case, need int) []facts.Evidence {
 	return []facts.Evidence{{Object: facts.RefTo(by).In(), Field: fmt.Sprintf("metadata.annotations[%q]", v1alpha1.KeyGang), Value: value}}
 }
 
-// noMore says that nobody will make what is missing.
+// noMore says that no controller will make what is missing.
 func noMore(c *check.Case, owners []facts.Object) string {
 	if len(owners) == 0 {
 		return ", and nobody makes more"

@@ -203,7 +203,7 @@ func (b *bounds) contradicted(f *check.Finding, name corev1.ResourceName) bool {
 }
 
 // before is a pod of the namespace that runs with more, or less, than the item allows now: it was let in by another one. What has changed
-// since is the LimitRange, and whoever has it has to act.
+// since is the LimitRange, and its owner has to act.
 func (b *bounds) before(f *check.Finding, name corev1.ResourceName, crosses func(resource.Quantity) bool) {
 	for _, p := range b.c.Pods {
 		if p.Namespace != b.l.Namespace || p.Spec.NodeName == "" || facts.Ended(p) || b.Type != corev1.LimitTypeContainer {

@@ -72,7 +72,7 @@ func kueueUntil(c *check.Case, v *queue.KueueView) (time.Time, string) {
 	return time.Time{}, ""
 }
 
-// kueueWho says who holds the quota: of the queue itself and, where it has a cohort, of the others in it.
+// kueueWho names the holders of the quota: of the queue itself and, where it has a cohort, of the others in it.
 func kueueWho(c *check.Case, v *queue.KueueView) string {
 	s := v.Room.Short
 	var names []string

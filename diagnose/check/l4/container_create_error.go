@@ -108,7 +108,7 @@ func notCreated(c *check.Case, k *life.Container) (check.Finding, bool) {
 	}, true
 }
 
-// complaint is the part of the runtime's words that says what is wrong: who called whom before it is left out.
+// complaint is the part of the runtime's words that says what is wrong: the chain of calls before it is left out.
 func complaint(text string) string {
 	line := wording.LastLine(text)
 	if at := strings.Index(line, "exec: "); at >= 0 {

@@ -91,7 +91,7 @@ func crash(c *check.Case, k *life.Container, t *corev1.ContainerStateTerminated)
 	killer, sign := life.KilledBy(c, k)
 	blamed, told := blames(c, k, log, fmt.Sprintf("%s of pod %s", k.Noun(), c.Pod.Name), times)
 	switch {
-	case t.Reason == "ContainerStatusUnknown" || t.ExitCode == 255 && t.Reason == "Unknown": // nobody knows how the program ended
+	case t.Reason == "ContainerStatusUnknown" || t.ExitCode == 255 && t.Reason == "Unknown": // how the program ended is unknown
 		f.Layer, f.Owner = check.L2, check.Platform
 		f.Message = fmt.Sprintf("%s of pod %s was lost with node %s or its container runtime (%s)", k.Noun(), c.Pod.Name, c.Pod.Spec.NodeName, times)
 		f.Advice = fmt.Sprintf("Look at why node %s, or its container runtime, was restarted; the program's exit code is the kubelet's invention.", c.Pod.Spec.NodeName)

@@ -287,7 +287,7 @@ func used(c *check.Case, m missing) (e edit.Edit, other, user string) {
 			continue
 		}
 		if slices.ContainsFunc(r.keys, func(key string) bool { return !slices.Contains(keys[other], key) }) {
-			return edit.Edit{}, "", "" // nobody shows that it has the key
+			return edit.Edit{}, "", "" // nothing shows that it has the key
 		}
 		e.Ops = append(e.Ops, edit.Op{Op: "replace", Path: r.at, Value: other})
 	}

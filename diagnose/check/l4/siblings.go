@@ -20,7 +20,7 @@ var crews = []string{
 	"batch.kubernetes.io/job-name", "job-name", "sim.berth.dev/group",
 }
 
-// crew are the other pods that the pod works with: of its own owner, of whoever made that, of its gang, or with the
+// crew are the other pods that the pod works with: of its own owner, of the owner of that, of its gang, or with the
 // same label of a training system.
 func crew(f *facts.Facts, p *corev1.Pod) []*corev1.Pod {
 	var top facts.Object = p

@@ -153,7 +153,7 @@ func attachedElsewhere(c *check.Case, e *corev1.Event) (check.Finding, bool) {
 	if holder.DeletionTimestamp != nil {
 		f.Message += ", where it is being deleted"
 		f.Owner, f.Advice = check.Platform, fmt.Sprintf("Have node %s repaired, or, once its machine is off for good, taint it with node.kubernetes.io/out-of-service: only then is the volume detached from it.", holder.Spec.NodeName)
-		return f, true // nobody can have it end sooner
+		return f, true // nothing can end it sooner
 	}
 	if d, ok := c.Owners[0].(*appsv1.Deployment); ok && madeBy(c, holder, d) {
 		f.Edits = []edit.Edit{recreated(c, d, holder)}

@@ -62,7 +62,7 @@ func scalerOf(w *World, object map[string]any) *scaler {
 	return &s
 }
 
-// target is what is scaled; nil: it does not exist. known is false where nobody can tell.
+// target is what is scaled; nil: it does not exist. known is false where that was not read.
 func (s *scaler) target(w *World) (target facts.Object, known bool) {
 	k := facts.KindOf(s.group, s.kind)
 	if k == nil {

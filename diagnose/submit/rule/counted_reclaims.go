@@ -53,7 +53,7 @@ func findCountedReclaims(c *Case) (out []Finding) {
 	return out
 }
 
-// written is the value at the pointer, whose keys have no slashes; nil: nobody wrote one.
+// written is the value at the pointer, whose keys have no slashes; nil: there is none.
 func written(object map[string]any, pointer string) any {
 	var at any = object
 	for key := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {

@@ -18,7 +18,7 @@ var gangWithoutQueue = Rule{
 
 func findGangWithoutQueue(c *Case) (out []Finding) {
 	if len(c.Foreign[v1alpha1.QueueKind+"."+v1alpha1.GroupVersion.Group]) == 0 && !c.Bare {
-		return nil // nobody has queues here: nothing is promised to anybody
+		return nil // there are no queues here, and so no quota
 	}
 	c.each(func(p *workload.Part, pod *corev1.Pod) {
 		if c.GangOf(pod) == "" || pod.Spec.SchedulerName == corev1.DefaultSchedulerName {

@@ -77,7 +77,7 @@ func forgives(j *batchv1.Job) bool {
 	})
 }
 
-// mayBeEvicted says who may have the pod evicted, in words; "": nobody is known to.
+// mayBeEvicted names what may have the pod evicted, in words; "": nothing is known to.
 func (c *Case) mayBeEvicted(p *corev1.Pod) string {
 	if p.Spec.SchedulerName == berth {
 		if value, _ := c.Inherited(p, v1alpha1.KeyPreemptible); value == "false" {

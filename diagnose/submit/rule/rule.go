@@ -42,7 +42,7 @@ type Case struct {
 	Cause    why.Cause      // why it does not
 	Refused  bool           // the API server does not take it
 	Bare     bool           // there is no cluster that could have queues and classes
-	// Reclaimed is who may take back what the work is given, in words; "": nobody is known to.
+	// Reclaimed names what may take back what the work is given, in words; "": nothing is known to.
 	Reclaimed string
 	Matching  Nodes // shared by the cases of one check; nil: by none
 }

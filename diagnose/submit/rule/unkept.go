@@ -84,7 +84,7 @@ func findUnplanned(s *Said) []Finding {
 	return []Finding{{Message: s.Unplanned}}
 }
 
-// Server is what was said of an object, by the API server or by whoever schedules it, as findings.
+// Server is what was said of an object, by the API server or by its scheduler, as findings.
 func Server(s Said) []Finding {
 	var out []Finding
 	for _, r := range Rules() {

@@ -44,7 +44,7 @@ func findUntoleratedTaint(c *Case) (out []Finding) {
 		}
 		for _, t := range order {
 			if !forGPUs(t, device) {
-				continue // a team's own nodes, or one that is being repaired: nobody should tolerate that because it helps
+				continue // a team's own nodes, or one that is being repaired: to tolerate that would help, and be wrong
 			}
 			out = append(out, Finding{
 				Path:    p.Template + "/spec/tolerations",

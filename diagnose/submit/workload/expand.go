@@ -274,7 +274,7 @@ func (m *maker) sparkApplication(w *Workload, u *unstructured.Unstructured) erro
 		return fmt.Errorf("spec: %w", err)
 	}
 	factor, err := strconv.ParseFloat(spec.OverheadFactor, 64)
-	if err != nil || !(factor >= 0 && factor <= 10) { // what Spark does not read, or nobody means
+	if err != nil || !(factor >= 0 && factor <= 10) { // a value that Spark does not accept, or that cannot be meant
 		if factor = 0.1; spec.Type == "Python" || spec.Type == "R" {
 			factor = 0.4
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/kube/dialect"
 )
 
-// volcanoScheduler is who schedules pods of Volcano's Jobs that name nobody.
+// volcanoScheduler is the scheduler of pods of Volcano's Jobs that name none.
 const volcanoScheduler = "volcano"
 
 // volcanoSpec has the fields of a Job of Volcano (volcano.sh/apis v1.15, pkg/apis/batch/v1alpha1/job.go). Those of which nothing follows

@@ -68,7 +68,7 @@ func byVolcano(err error) error {
 	return nil
 }
 
-// open is why nothing can be submitted to the queue; nil: it can, or nobody has seen such a queue.
+// open is why nothing can be submitted to the queue; nil: it can, or no such queue was read.
 func (q Queues) open(field, name string) error {
 	state := ""
 	if u := q.named(name); u != nil {

@@ -41,7 +41,7 @@ type Workload struct {
 	// ofEach are templates of claims that each pod has one of, named after both; and shared are claims that its pods have together.
 	ofEach []corev1.PersistentVolumeClaim
 	shared []*corev1.PersistentVolumeClaim
-	// Vain is what the object asks for, by path, that its controller or nobody here heeds.
+	// Vain is what the object asks for, by path, that its controller ignores or that is not supported here.
 	Vain []string
 	// mounts are the claims that all of its pods mount.
 	mounts []string
