@@ -18,12 +18,12 @@ import (
 type cycle struct {
 	draft.Draft
 	s          *State
-	turns      *order.Selection    // who goes next
+	turns      *order.Selection    // which gang has its turn next
 	attempts   *attempt.Attempts   // what the gang whose turn it is gets, or is told
 	limits     *quota.Limits       // what queues allow
 	times      *calendar.Calendar  // what is promised, and when work ends
-	preempt    *preempt.Cycle      // who is evicted for whom
-	dismissals *dismiss.Dismissals // who is evicted for nobody in particular
+	preempt    *preempt.Cycle      // evictions for other workloads
+	dismissals *dismiss.Dismissals // evictions for no other workload's sake
 
 	until *cluster.Gang // stop after this one has its minimum; nil: consider all. In a trial it grows too
 	ahead int           // gangs considered before until

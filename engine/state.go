@@ -24,8 +24,8 @@ type State struct {
 	ix         *index.Index
 	placer     *place.Placer
 	ledger     *queue.Ledger
-	line       *order.Line         // who waits
-	candidates *preempt.Candidates // who could be evicted
+	line       *order.Line         // the workloads that wait
+	candidates *preempt.Candidates // the workloads that may be evicted
 
 	last   api.Plan
 	lastAt uint64             // edits when last was made, plus one
@@ -126,7 +126,7 @@ func (s *State) Tallies(namespace string) []Tally {
 	return census.Tallies(s.m, namespace)
 }
 
-// Charged lists who has the resource at the queue's expense: most first, then by key.
+// Charged lists the workloads that have the resource at the queue's expense: most first, then by key.
 func (s *State) Charged(queue, resource string) []Held { return census.Charged(s.m, queue, resource) }
 
 // DegradedSince is since when the gang of the key has been running under its minimum; zero: it does not.

@@ -42,7 +42,7 @@ func (y *cycle) start(g *cluster.Gang, t cluster.Turn) bool {
 		return false
 	}
 
-	// A place, which delays nobody's promised start.
+	// The gang has a place, which delays no promised start.
 	before := y.s.m.Mark()
 	found := y.attempts.Place(g, t)
 	if found.OK && len(gates) == 0 {

@@ -35,7 +35,7 @@ const (
 	QueueMissing         Cause = "queue-missing"          // the queue does not exist
 	QueueForbidden       Cause = "queue-forbidden"        // the queue is not for the workload's namespace
 	QueueStopped         Cause = "queue-stopped"          // an operator stopped the queue, or one above it
-	WorkloadHeld         Cause = "workload-held"          // somebody holds the workload back
+	WorkloadHeld         Cause = "workload-held"          // the workload is held back on purpose
 	OverQueueLimit       Cause = "over-queue-limit"       // the queue's limit is reached by what runs
 	ExceedsQueueMaximum  Cause = "exceeds-queue-maximum"  // larger than the limit of an empty queue: never
 	OverUserLimit        Cause = "over-user-limit"        // the user's limit in the queue is reached by what runs

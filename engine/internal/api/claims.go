@@ -15,7 +15,7 @@ type Offer struct {
 	Selections []string          `json:"selections,omitempty"` // sorted
 	Attributes map[string]string `json:"attributes,omitempty"` // those that pods want to be the same, or to differ, among their devices; values of a list are joined by Several
 	Draws      []Draw            `json:"draws,omitempty"`      // what it takes of the node's counters while it is held
-	Taken      bool              `json:"taken,omitempty"`      // held by nobody who is known, and yet not free
+	Taken      bool              `json:"taken,omitempty"`      // not free, though no known pod holds it
 	// Reach names the nodes that reach a device which is not of one node, and which each of them offers under the same ID: whoever
 	// holds it on one node keeps it from all of them. Devices with the same Reach are offered by the same nodes. "": it is of this node.
 	Reach string `json:"reach,omitempty"`
@@ -121,7 +121,7 @@ type DeviceOption struct {
 	Selection string `json:"selection"`
 	Count     int    `json:"count,omitempty"`
 	All       bool   `json:"all,omitempty"`   // all that match on the node, one at least; none of them may be held
-	Admin     bool   `json:"admin,omitempty"` // it looks on: others may hold them, and it keeps nobody from them
+	Admin     bool   `json:"admin,omitempty"` // admin access: others may hold the devices too, and it keeps none from them
 	Match     []int  `json:"match,omitempty"` // the agreements that its devices are under, by their number in Claims.Match
 	// As are, for each of Match, the attribute that its devices have in place of the agreement's; "", and nil: the agreement's own.
 	As []string `json:"as,omitempty"`
@@ -237,7 +237,7 @@ func (o *Offer) FailsFor(selection string) bool {
 	return is
 }
 
-// BlocksFor says whether whoever wants all devices of the selection would have to have it, and cannot.
+// BlocksFor says whether a request for all devices of the selection would have to be given it, and cannot.
 func (o *Offer) BlocksFor(selection string) bool {
 	_, is := slices.BinarySearch(o.Blocks, selection)
 	return is

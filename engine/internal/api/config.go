@@ -53,7 +53,7 @@ const (
 	Default Policy = "default"
 	// TimeShare is Default, and a queue under its fair share also takes from one that is over its own.
 	TimeShare Policy = "timeshare"
-	// FIFO: age alone decides who goes first, and nobody is evicted for others.
+	// FIFO: age alone decides which workload goes first, and none is evicted for another.
 	FIFO Policy = "fifo"
 	// Strict is Default without backfill: behind a blocked workload nothing of its queue starts.
 	Strict Policy = "strict"

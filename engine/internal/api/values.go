@@ -61,7 +61,7 @@ type Node struct {
 	Labels   map[string]string `json:"labels,omitempty"`
 	Taints   []Taint           `json:"taints,omitempty"`
 	Cordoned bool              `json:"cordoned,omitempty"` // spec.unschedulable
-	// Quarantine is why whoever watches its hardware does not trust it, in a word; "": it is trusted. Work leaves the node, if a cordon
+	// Quarantine is why the hardware of the node is not trusted, in a word; "": it is trusted. Work leaves the node, if a cordon
 	// or a taint keeps it from coming back.
 	Quarantine  string    `json:"quarantine,omitempty"`
 	Allocatable Resources `json:"allocatable,omitempty"`
@@ -149,7 +149,7 @@ type Pod struct {
 	Started     time.Time `json:"started,omitzero"`      // since when it has its node; zero: for long
 	Idle        time.Time `json:"idle,omitzero"`         // since when its GPUs were measured to do nothing; zero: not measured, or busy
 	Budgets     []string  `json:"budgets,omitempty"`     // keys of the disruption budgets that cover it, sorted
-	Owner       string    `json:"owner,omitempty"`       // who makes it again, under any name, when it is gone; "": nobody
+	Owner       string    `json:"owner,omitempty"`       // what makes it again, under any name, when it is gone; "": nothing
 	Surges      bool      `json:"surges,omitempty"`      // its owner can be had to make the next one before it is gone
 	// Images are those of its containers and image volumes, one for each. A node that has them is preferred; of a gang the images of
 	// the first pod by key count for all.
@@ -314,7 +314,7 @@ type Queue struct {
 	Name    string `json:"name"`
 	Version uint64 `json:"version,omitempty"`
 	Parent  string `json:"parent,omitempty"` // "": it is at the top
-	// Quota is what it is promised: its workloads get it back from whoever borrowed it. What is not named is 0
+	// Quota is what it is promised: its workloads can reclaim it from borrowers. What is not named is 0
 	// where any queue has a quota above 0 of the resource; where none has, nothing of it is promised or borrowed.
 	Quota Resources `json:"quota,omitempty"`
 	// DevicesOnly says that its quota is of GPUs and other devices, whose names have a domain, and of CPU, memory and the
@@ -367,7 +367,7 @@ type Stop string
 
 const (
 	StopHold  Stop = "hold"  // nothing begins; what runs goes on, and is repaired
-	StopDrain Stop = "drain" // nothing begins, and what runs is evicted, as far as somebody makes it again
+	StopDrain Stop = "drain" // nothing begins, and what runs is evicted, as far as an owner makes it again
 )
 
 // Budget is what the queue's workloads may use in a period: Seconds of one resource held. Periods follow each other
@@ -411,12 +411,12 @@ type Disruption struct {
 }
 
 // Booking keeps nodes for a queue for a time: an entry in a calendar. Until From, work that is over by then may be
-// on them; from then on only that of the queue, and of those below it. A booking without a queue is for nobody: the nodes go away.
+// on them; from then on only that of the queue, and of those below it. A booking without a queue says that the nodes go away.
 // Until then only work starts on them that is over by then, saves its state before, or does not say how long it takes and has an hour.
 type Booking struct {
 	Name    string    `json:"name"`
 	Version uint64    `json:"version,omitempty"`
-	Queue   string    `json:"queue"` // "": nobody's
+	Queue   string    `json:"queue"` // "": the nodes go away
 	Nodes   []string  `json:"nodes"` // sorted
 	From    time.Time `json:"from"`
 	To      time.Time `json:"to"` // zero, without a queue: they do not come back
@@ -460,7 +460,7 @@ type Hold struct {
 	Devices []string  `json:"devices,omitempty"`
 	Claimed int64     `json:"claimed,omitempty"`
 	Until   time.Time `json:"until"`
-	// Coming says that whom it is for is on its way from elsewhere: it is kept though nobody waits for it yet.
+	// Coming says that the pod it is for is on its way from elsewhere: it is kept though no pod waits for it yet.
 	Coming bool `json:"coming,omitempty"`
 }
 
@@ -488,7 +488,7 @@ const (
 )
 
 // Eviction is a pod that is to end, from when that is decided until it is seen to end. Until then it holds what it
-// holds, and is nobody's victim again. Memory; rebuilt from the pods' conditions, and from an annotation where it surges.
+// holds, and cannot be chosen as a victim again. Memory; rebuilt from the pods' conditions, and from an annotation where it surges.
 type Eviction struct {
 	Pod     string        `json:"pod"`
 	UID     string        `json:"uid,omitempty"`

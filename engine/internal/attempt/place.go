@@ -107,7 +107,7 @@ func (a *Attempts) placeWith(g *cluster.Gang, t cluster.Turn, w Way, gates []why
 }
 
 // mostProofs is for how many GPU models, of those that a gang names, it is proved that it has no place: the ones that it
-// wants most. A proof counts all nodes, and nobody reads a dozen of them.
+// wants most. A proof counts all nodes, and a reader has no use for a dozen of them.
 const mostProofs = 2
 
 // proved counts the gates with a certificate.
@@ -251,7 +251,7 @@ func (a *Attempts) question(g *cluster.Gang, t cluster.Turn) (index.Question, bo
 	return key, true
 }
 
-// quietly does something whose proofs are nobody's business, with a budget of its own that does not count as the
+// quietly does something whose proofs are not told, with a budget of its own that does not count as the
 // gang's.
 func (a *Attempts) quietly(do func()) {
 	quiet, steps, budget := a.Quiet, a.Steps, a.Budget

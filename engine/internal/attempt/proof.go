@@ -37,7 +37,7 @@ func (a *Attempts) Stuck(g *cluster.Gang, t cluster.Turn) (Stuck, bool) {
 }
 
 // Show proves it, unless it is proved, and returns the gates. All that ask the same are given the same slice, so
-// nobody may change it.
+// it must not be changed.
 func (a *Attempts) Show(s Stuck) []why.Gate {
 	switch {
 	case s.Proved:

@@ -63,7 +63,7 @@ func (r *Reservation) Strangers() []*cluster.Queue {
 // For example, nodes are booked for queue q from 18:00 on. Work of q may be there at any time.
 // Other work may not be there from 18:00 on; before, it may if it is over by 18:00, or if all of it
 // can be evicted then. Where nodes are to leave, nobody gains by evicting: work may start if it
-// saves a checkpoint before, or if nobody knows how long it takes and there is at least an hour.
+// saves a checkpoint before, or if its run time is unknown and there is at least an hour.
 func (c *Calendar) bars(r *Reservation, w stay) bool {
 	switch {
 	case r.queue != "" && c.m.Queues[w.gang.Queue()].Below(r.queue):
@@ -75,7 +75,7 @@ func (c *Calendar) bars(r *Reservation, w stay) bool {
 	case r.queue != "":
 		return !w.soft
 	}
-	// The nodes go away. That it can be evicted helps nobody: what it has done until then would be lost.
+	// The nodes go away. That it can be evicted is of no use: what it has done until then would be lost.
 	if w.until.IsZero() && r.start.Sub(w.from) >= unsaid {
 		return false
 	}
@@ -83,5 +83,5 @@ func (c *Calendar) bars(r *Reservation, w stay) bool {
 	return saves <= 0 || saves > r.start.Sub(w.from)
 }
 
-// unsaid is how long nodes have to stay for work of which nobody knows how long it takes.
+// unsaid is how long nodes have to stay for work whose run time is unknown.
 const unsaid = time.Hour

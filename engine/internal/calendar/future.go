@@ -16,7 +16,7 @@ import (
 // to 14:00 two are put on again, by the journal.
 //
 // Invariant: len(marks) releases are done on the model, in order, and marks[k] is the model before
-// release k. Whoever made the future rolls all of it back.
+// release k. The caller that made the future rolls all of it back.
 type future struct {
 	c        *Calendar
 	g        *cluster.Gang

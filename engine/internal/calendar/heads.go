@@ -66,7 +66,7 @@ func (c *Calendar) PastHeads() bool {
 	return c.m.Config.Heads >= 0 && c.heads.blocked >= c.m.Config.Heads
 }
 
-// Strict says whether nobody in the queue is passed.
+// Strict says whether no workload of the queue may be passed.
 func (c *Calendar) Strict(queue string) bool {
 	return c.m.Config.Policy == api.Strict || c.strictQueue(queue)
 }

@@ -94,7 +94,7 @@ func (c *Calendar) Promise(g *cluster.Gang, t cluster.Turn, gates []why.Gate, mu
 	m := c.m.Mark()
 	c.ask.Claim(g)
 	defer c.m.Rollback(m)
-	// A new promise is looked for in view of nobody (since is zero): what is late counts as late.
+	// A new promise is looked for without a view of its own (since is zero): what is late counts as late.
 	var r *Reservation
 	if old != nil {
 		r = c.stillHolds(g, t, gates, old)
@@ -195,7 +195,7 @@ func until(releases []release, by time.Time) []release {
 	return releases[:end]
 }
 
-// believedEnd is when the gang that is to start at the time gives its room back; zero: nobody knows. One that should have
+// believedEnd is when the gang that is to start at the time gives its room back; zero: unknown. One that should have
 // started by now is believed to start a while later, as work that is overdue is to end: so what is promised after it does
 // not move with every moment.
 func (c *Calendar) believedEnd(g *cluster.Gang, start time.Time) time.Time {
@@ -307,7 +307,7 @@ func (c *Calendar) waits(key string) bool {
 // It is also how a forecast is made, for each workload in line.
 func (c *Calendar) foresee(g *cluster.Gang, t cluster.Turn, releases []release, first []*cluster.Node, by time.Time) *Reservation {
 	m, trying := c.m.Mark(), c.m.Trying
-	c.m.Trying = true // nobody looks at running workloads before it is rolled back
+	c.m.Trying = true // no list of running workloads is asked for before it is rolled back
 	defer func() {
 		c.m.Rollback(m)
 		c.m.Trying = trying

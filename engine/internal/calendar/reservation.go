@@ -41,7 +41,7 @@ import (
 type Reservation struct {
 	gang       *cluster.Gang // nil: it is a booking
 	name       string
-	start, end time.Time                         // end: when it is given back; zero: nobody knows
+	start, end time.Time                         // end: when it is given back; zero: unknown
 	needs      map[*cluster.Node]quantity.Vector // of a booking nil for each node: it is kept whole
 	pods       map[*cluster.Node][]*cluster.Pod  // of a promised gang, where there are rules between pods: who will be there
 	cards      map[*cluster.Node][]cluster.Kept  // of a promised gang, where nodes give parts of GPUs
@@ -96,13 +96,13 @@ func (r *Reservation) gate() why.Gate {
 // 18:00 to 20:00.
 type stay struct {
 	gang        *cluster.Gang
-	from, until time.Time     // until: zero: nobody knows
+	from, until time.Time     // until: zero: unknown
 	notice      time.Duration // how long after the cycle it begins at the earliest, because victims take that long
 	soft        bool          // all of it can be evicted when the place is needed
 }
 
-// stay is the gang if it started at the time. Nobody knows the end of work that names no run time
-// and has no history. Such a stay is never over, so that it may start only where it leaves the
+// stay is the gang if it started at the time. The end of work that names no run time and has no history
+// is unknown. Such a stay is never over, so that it may start only where it leaves the
 // promised room alone from the first moment on.
 func (c *Calendar) stay(g *cluster.Gang, from time.Time) stay {
 	w := stay{gang: g, from: from, soft: !slices.ContainsFunc(g.All(), (*cluster.Pod).Firm)}
@@ -112,7 +112,7 @@ func (c *Calendar) stay(g *cluster.Gang, from time.Time) stay {
 	return w
 }
 
-// Stay is how the gang stays once it starts: for the longest time where nobody knows, and where nothing
+// Stay is how the gang stays once it starts: for the longest time where that is unknown, and where nothing
 // is reserved that it could be in the way of. Answers are shared by it: see cluster.Stay.
 func (c *Calendar) Stay(g *cluster.Gang) cluster.Stay {
 	if len(c.reservations) == 0 {
@@ -197,7 +197,7 @@ func (c *Calendar) keptOn(n *cluster.Node, w stay) (kept quantity.Vector, cards 
 	kept = c.kept[:0]
 	defer func() { c.kept = kept[:0] }()
 	for _, r := range c.reserved[n] {
-		// Its own promise keeps nobody from a place, and one that is given back before the stay begins is over.
+		// Its own promise does not keep a gang from a place, and one that is given back before the stay begins is over.
 		if r.gang == w.gang || !r.end.IsZero() && !r.end.After(w.from) {
 			continue
 		}
@@ -238,7 +238,7 @@ func (c *Calendar) keptOn(n *cluster.Node, w stay) (kept quantity.Vector, cards 
 
 // owed is what promised gangs other than g need on the node at the time, less what will have ended
 // there: pods, and places that are held for work which will have come and gone. Below zero, more
-// ends than is needed. g nil leaves nobody out. The vector is good until the next call.
+// ends than is needed. g nil leaves no gang out. The vector is good until the next call.
 func (c *Calendar) owed(n *cluster.Node, g *cluster.Gang, at time.Time) quantity.Vector {
 	sum := c.sum[:0]
 	defer func() { c.sum = sum[:0] }()
@@ -449,7 +449,7 @@ func (c *Calendar) settleHeadroom(g *cluster.Gang, pods []*cluster.Pod) {
 // It is for gangs that Breaks has found in the way. What is reserved is put on the nodes as holds,
 // and then the gang is placed as if these were any other work. A hold keeps the most that the stay must leave at any moment, which is what keptOn says.
 //
-// Why the two steps: most gangs are in nobody's way, and for them the holds would be put and taken off for nothing. Each
+// Why the two steps: most gangs are in no promise's way, and for them the holds would be put and taken off for nothing. Each
 // hold changes the number of its node, so that the classes which are asked meanwhile measure the node again
 // (index/class.go). The price is a second search for the few that are in the way.
 func (c *Calendar) Beside(g *cluster.Gang, asks *index.Question, place func() bool) bool {

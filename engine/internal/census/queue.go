@@ -29,7 +29,7 @@ type QueueUse struct {
 	// quota below. The rest comes from those
 	// that use less than their quotas and lend it, in proportion to what each could lend, and beyond that from above.
 	// A queue's lent part is made up of its children's in the same way. So at the top the lent are the borrowed, less
-	// what nobody was promised.
+	// what is in no queue's quota.
 	Lent   api.Resources
 	Wanted api.Resources // what pods without a place ask for
 	Share  api.Resources // its fair share, as of the last plan

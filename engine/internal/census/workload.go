@@ -15,7 +15,7 @@ import (
 type Tally struct {
 	Key      string
 	Queue    string
-	User     string // whose it is; "": nobody's in particular
+	User     string // whose it is; "": unknown
 	Priority int32
 	Created  time.Time
 	Min      int   // members that start together; where groups may be left out, of all groups
@@ -111,7 +111,7 @@ type Held struct {
 	Amount   int64
 }
 
-// Holders lists who has the resource on the nodes, other than the workload: most first, then by key.
+// Holders lists the workloads that have the resource on the nodes, other than the given one: most first, then by key.
 func Holders(m *cluster.Model, workload, resource string, on func(*cluster.Node) bool) []Held {
 	sum, dim := make(map[string]int64), m.Dims.ID(resource)
 	//archtest:any-order it only adds up
@@ -156,7 +156,7 @@ func Releasing(m *cluster.Model, on func(*cluster.Node) bool) (out api.Resources
 	return out.Sorted(), by
 }
 
-// Charged lists who has the resource at the queue's expense: most first, then by key.
+// Charged lists the workloads that have the resource at the queue's expense: most first, then by key.
 func Charged(m *cluster.Model, queue, resource string) []Held {
 	sum, dim := make(map[string]int64), m.Dims.ID(resource)
 	if q := m.Queues[queue]; q != nil {

@@ -105,7 +105,7 @@ func (m *Model) PutHold(h *Hold, n *Node) {
 	m.reserve(h, 1)
 }
 
-// MarkEvicting lets the pod be on its way out until rolled back: it keeps its allocation, and is nobody's victim any more.
+// MarkEvicting lets the pod be on its way out until rolled back: it keeps its allocation, and is no candidate for eviction any more.
 func (m *Model) MarkEvicting(p *Pod) {
 	m.note(Undo{did: condemned, pod: p}, p.Host)
 	m.setEvicting(p, true)

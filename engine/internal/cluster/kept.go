@@ -16,7 +16,7 @@ type Kept struct {
 	Memory  int64 // MiB
 	Compute int64 // thousandths
 	Sharers int32 // pods that are to come
-	Whole   bool  // nobody gets a part of it; the rest is 0
+	Whole   bool  // no part of it is given; the rest is 0
 }
 
 // CardsOf are the GPUs that the pod has, or has parts of, on a node that gives parts, as a hold keeps them.

@@ -366,7 +366,7 @@ func (c *requestCache) demands(d *quantity.Dims, r api.Resources) (demands, asCo
 type Hold struct {
 	*api.Hold
 	On     *Node
-	Payer  *Queue            // in whose account it is pledged; nil: nobody's
+	Payer  *Queue            // in whose account it is pledged; nil: in none
 	Charge []quantity.Demand // what it is pledged with there; the same is taken back
 	Kept   []Kept            // what it keeps of the node's devices, where its Cards do not say so
 

@@ -31,7 +31,7 @@ type Queue struct {
 
 	Pods    []*Pod                     // its own placed pods, in no order
 	ranks   []rankCount                // its own placed pods that may be evicted, by priority in no order: a queue has few
-	Owned   int                        // of those, how many somebody makes again
+	Owned   int                        // of those, how many have an owner that makes them again
 	Leavers int                        // its own placed pods that are on their way out
 	Fair    quantity.Vector            // its fair share, as of the cycle
 	Asked   quantity.Vector            // what its own workloads in line lack, as of the cycle
@@ -39,7 +39,7 @@ type Queue struct {
 	Users   map[string]quantity.Vector // what each user of its own workloads holds; nil: it does not matter
 	Epoch   uint64                     // goes up when pods change
 
-	Followed  bool       // somebody wants to know of changes of pods
+	Followed  bool       // changes of its pods are noted in Changes
 	Changes   []Workload // that came, changed or went since they were last asked for, some more than once
 	Counted   int        // workloads of pods, when epoch was countedAt
 	CountedAt uint64
@@ -58,14 +58,14 @@ type Tree struct {
 	Flavored     bool     // amounts depend on flavors of nodes
 	Idle         []*Queue // that give back GPUs which do nothing, by name
 	Lends        bool     // some queue keeps unused quota to itself
-	Strict       bool     // in some queue nobody is passed
+	Strict       bool     // in some queue no workload is passed
 	Shared       []int    // the dimensions that fair shares are of
 	rated        int64    // GPUs of all nodes, at their models' rates; 0: to be worked out
 	Warnings     []api.Rejected
 }
 
 // QueueNamed returns the queue of the name, nil for "". One that is not known is in the tree too: what its workloads hold is
-// promised to nobody, and others may ask for it.
+// in no queue's quota, and others may ask for it.
 func (m *Model) QueueNamed(name string) *Queue {
 	if name == "" {
 		return nil

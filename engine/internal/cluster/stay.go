@@ -9,9 +9,9 @@ import "time"
 // that may be there, and so may work of which nobody knows how long it runs: there a stay without an end is not the
 // longest of all, and says nothing about the others.
 type Stay struct {
-	For   time.Duration // the longest there is: nobody knows
+	For   time.Duration // the longest there is: unknown
 	Saves time.Duration // from one checkpoint to the next; 0: never
-	Open  bool          // nobody knows how long it runs
+	Open  bool          // its run time is unknown
 }
 
 // Covers says whether a workload that stays like this must leave at least as much to others as one that stays like o.

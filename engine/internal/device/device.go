@@ -9,7 +9,7 @@ type Device struct {
 	Model  string
 	Clique string // GPUs of one clique reach each other over NVLink; "": none
 	NUMA   int    // -1: not known, and so with no other
-	Free   bool   // healthy and held by nobody
+	Free   bool   // healthy, and no pod holds it
 	Mark   int32  // devices of other marks are not alike to Each; 0 where names count for nobody
 }
 

@@ -242,7 +242,7 @@ func (o *Offers) Has(id string) bool {
 	return ok
 }
 
-// Free says whether nobody holds any of the devices, and enough is left for all of them together. One that is listed
+// Free says whether none of the devices is held, and enough is left for all of them together. One that is listed
 // twice is shared. The devices are taken on a copy, one after the other, and the counters are looked at in the end:
 // what was short before is no fault of these devices.
 func (o *Offers) Free(ids []string) bool {
@@ -300,7 +300,7 @@ func (o *Offers) clone() *Offers {
 	return &c
 }
 
-// used says whether somebody has the device, or a share of it.
+// used says whether the device, or a share of it, is held.
 func (o *Offers) used(i int) bool { return o.holders[i] > 0 || o.sharers != nil && o.sharers[i] > 0 }
 
 // take counts holders of a device. Several pods that share a claim hold its devices together, and draw once: the first
@@ -375,7 +375,7 @@ func (o *Offers) drawFor(i int, was bool) {
 	}
 }
 
-// Holders is how many pods hold the i-th device, one more if it is taken by nobody who is known.
+// Holders is how many pods hold the i-th device, and one more if the node tells it as taken.
 func (o *Offers) Holders(i int) int32 { return o.holders[i] }
 
 // Left is what is left of the i-th counter.

@@ -49,7 +49,7 @@ const (
 )
 
 // Lacks is what keeps one more such part from the card, memory before compute before the number of pods. A part of
-// all compute shares with nobody, and nobody joins a card whose compute is all given away.
+// all compute shares with no other, and no part joins a card whose compute is all given away.
 func (c *Card) Lacks(p *api.Part, model string) Short {
 	switch {
 	case c.Closed || c.MaxSharers == 0 || model != "" && c.Model != model:

@@ -429,7 +429,7 @@ func (s *search) afford(i int) bool {
 	return true
 }
 
-// inUse says whether somebody has the device, or this pod is to have it.
+// inUse says whether a pod has the device, or this pod is to have it.
 func (s *search) inUse(i int) bool {
 	return s.Offers.used(i) || s.used[i] != 0 || s.shares != nil && s.shares[i] > 0
 }
@@ -455,7 +455,7 @@ func (s *search) agreed(opt *api.DeviceOption, k, i int) (value string, ok bool)
 	v, has := s.told[i].Attributes[opt.Attribute(s.claims, k)]
 	have := s.values[m]
 	switch {
-	// A device without the attribute agrees with nobody, not even alone: Kubernetes requires a constrained device to
+	// A device without the attribute agrees with no other, and not even alone: Kubernetes requires a constrained device to
 	// have it.
 	case !has:
 		return "", false

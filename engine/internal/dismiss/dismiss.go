@@ -32,7 +32,7 @@ func New(d *draft.Draft, m *cluster.Model, times *calendar.Calendar, candidates 
 // Overdue ends what has run for as long as it may.
 func (d *Dismissals) Overdue() { d.dismissAll(d.times.Overdue(), api.MaxRun) }
 
-// Queues ends what runs in queues that are drained, as far as somebody makes it again.
+// Queues ends what runs in queues that are drained, as far as it has an owner that makes it again.
 func (d *Dismissals) Queues() {
 	var over []*cluster.Pod
 	for _, name := range cluster.SortedKeys(d.m.Queues) {
@@ -68,8 +68,8 @@ func (d *Dismissals) Bookings() {
 	d.dismissAll(slices.Collect(maps.Keys(over)), api.Booked)
 }
 
-// Quarantine ends work on nodes whose hardware is not trusted, as far as it can be evicted, somebody makes it again, and it
-// would not come back: nodes that are open to it are left to whoever watches the hardware. Where a
+// Quarantine ends work on nodes whose hardware is not trusted, as far as it can be evicted, has an owner that makes it again, and
+// would not come back: nodes that are open to it are left to the tool that watches the hardware. Where a
 // gang would be left under its minimum all of it goes, so that it starts anew whole and elsewhere; a rank that is lost in the
 // middle of a step costs the others their work since the last checkpoint. Where more than half of all nodes are
 // quarantined nothing is ended: then it is more likely that the watch is broken than the hardware.
@@ -147,7 +147,7 @@ func (d *Dismissals) Broken(short []*cluster.Gang) {
 	}
 }
 
-// release ends the gang's members that somebody makes again.
+// release ends the gang's members that an owner makes again.
 func (d *Dismissals) release(g *cluster.Gang) {
 	var over []*cluster.Pod
 	for _, p := range g.Members {

@@ -110,7 +110,7 @@ func (c *Cluster) takeNode(name string) {
 }
 
 // Visit has the gang of the cluster be in the emptied one while it is asked about there, with the members that run on their nodes.
-// twin is the gang as it is there. Nobody asks about a gang all of whose members stay or are leaving.
+// twin is the gang as it is there. It is not asked about a gang all of whose members stay or are leaving.
 func (c *Cluster) Visit(g *cluster.Gang, ask func(twin *cluster.Gang)) {
 	var visitors []*cluster.Pod
 	known := g.Lone != nil // or it is there anyway, because some of it stays

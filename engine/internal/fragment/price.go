@@ -16,7 +16,7 @@ const unit int64 = 1_000_000
 // each size such that no combination that fits on a card costs more than a card, and the prices of
 // all shares together are the number of cards needed. What is left of a card is worth the dearest
 // combination of sizes that still fits. So 19 hundredths beside a share of 81 are worth nearly
-// nothing if nearly nobody asks for so little, though they would fit someone; and 35 are worth a
+// nothing if hardly any request is for so little, though they would fit someone; and 35 are worth a
 // third of a card where shares of 65 and of 32 are asked for as often.
 //
 // The prices are found by raising those of sizes that the best combination has too few of and

@@ -20,7 +20,7 @@ import (
 // The idea: a number stands for a state. Each node has the number of the last change of its room, and
 // so have its bucket and all nodes together; no number is ever given twice, and a rollback gives the
 // old ones back (cluster/room.go). Each count of the class is kept with the number that it was counted
-// at, and is right as long as the node still has that number. So nobody tells a class that something
+// at, and is right as long as the node still has that number. So a class is not told that something
 // changed: it compares numbers, from all nodes to buckets to nodes, and goes down only where they
 // differ. A trial that was rolled back has left the numbers as they were, and costs a class that
 // was not asked meanwhile nothing.
@@ -559,7 +559,7 @@ func (c *Class) add(sh *cluster.Bucket, by int64) {
 //
 // For example, nodes a, b and c of a bucket score 9, 7 and 5. The top is 9, by a.
 //
-//	a falls to 6     stale, the top stays 9 as a bound: b with 7 is the best now, and nobody has looked
+//	a falls to 6     stale, the top stays 9 as a bound: b with 7 is the best now, which is not known yet
 //	c rises to 8     stale still: 8 is below the bound, and proves nothing
 //	c rises to 10    above the bound, so above all others too: c is the best, and the bucket is not stale
 //

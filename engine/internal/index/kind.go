@@ -238,7 +238,7 @@ func (k *NodeKind) key(asked []string) string {
 // deviceLayout describes devices up to the names of their cliques, because what is asked of cliques is that GPUs share one, and never
 // which. The cliques are numbered as they are met. For example, two nodes with GPUs in the cliques (x, x, y, y) and (p, p, q, q) are
 // both 0, 0, 1, 1. One with (x, y, x, y) is 0, 1, 0, 1 and so of another kind, although it answers alike: that costs a kind, and is never
-// wrong. A device without a clique is -1, as it shares one with nobody.
+// wrong. A device without a clique is -1, as it shares one with no other.
 func deviceLayout(n *api.Node) string {
 	if len(n.Devices) == 0 {
 		return n.Model

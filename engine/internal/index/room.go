@@ -107,7 +107,7 @@ func Quotient(free quantity.Vector, demands []quantity.Demand) int64 {
 // counts what is certain. A node whose devices are not known holds any number, unless the class asks for devices of a kind
 // that cannot be promised there.
 //
-// For example, a node has two cliques of 4 GPUs, and one pod holds 3 GPUs that nobody has named. 8 - 3 = 5 GPUs are free
+// For example, a node has two cliques of 4 GPUs, and one pod holds 3 GPUs of which it is not known which they are. 8 - 3 = 5 GPUs are free
 // wherever those are, so 5 pods of one GPU fit, or one of 4. A pod of 2 that requires one clique fits in any case too, and
 // still the answer for it is 0: which GPUs it would be given is not known here.
 func deviceRoom(c *Class, n *cluster.Node) int64 {

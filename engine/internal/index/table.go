@@ -249,7 +249,7 @@ func (x *Index) countNode(c *Class, n *cluster.Node, k *kindProof, v *view, slot
 		clauses = x.clauses(c, n, x.MaskOf(c, n).State)
 		note(row, clauses, 1)
 	}
-	// A rule between pods is named only on nodes where nobody fits: elsewhere it limits how many, and excludes nothing.
+	// A rule between pods is named only on nodes where no pod fits: elsewhere it limits how many, and excludes nothing.
 	if c.rules != nil && fits == 0 {
 		x.noteRules(c, n, row)
 	}
@@ -459,7 +459,7 @@ func (x *Index) bodyOf(c *Class, level int) *body {
 
 // addUp adds the rows of buckets up into domains. Those of the old body are taken where the rows
 // are the same. old is used up: its sums are brought up to date in place, and its lists only where
-// nobody else has them.
+// no certificate shares them.
 func (x *Index) addUp(c *Class, b, old *body) {
 	// The body has a copy of the layout, because layoutOf writes the next one in its place.
 	l := x.layoutOf(b.level)

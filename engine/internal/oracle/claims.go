@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-// offers is every way to meet the pod's claims on the node with devices that nobody has, each as the devices that it would hold.
+// offers is every way to meet the pod's claims on the node with devices that are free, each as the devices that it would hold.
 func (w *world) offers(p engine.Pod, n engine.Node) [][]string {
 	mine := w.claimed(w.Holds, p.Gang)
 	kept := filter(w.Holds, func(h engine.Hold) bool { return !mine[place(h)] && w.stands(h) })

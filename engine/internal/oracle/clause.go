@@ -66,7 +66,7 @@ func (w *world) refusal(p engine.Pod, n engine.Node) string {
 	return ""
 }
 
-// port is the first of the pod's ports that somebody has on the node.
+// port is the first of the pod's ports that is in use on the node.
 func (a *audit) port(n engine.Node) string {
 	for _, b := range a.pod.Ports {
 		for _, q := range a.w.neighbours(a.pod, n) {
@@ -105,7 +105,7 @@ func (a *audit) crowded(n engine.Node) bool {
 	return !fits(a.w) && fits(a.unnominated())
 }
 
-// unnominated is the world in which nobody is nominated.
+// unnominated is the world in which no pod is nominated.
 func (a *audit) unnominated() *world {
 	out := *a.w
 	out.Pods = slices.Clone(a.w.Pods)

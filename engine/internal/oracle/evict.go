@@ -30,7 +30,7 @@ func (w *world) evictions(plan engine.Plan) error {
 	return w.budgetsKept(plan)
 }
 
-// forOthers are the causes that take a place for somebody else.
+// forOthers are the causes that take a place for another workload.
 var forOthers = []engine.EvictionCause{engine.Reclaimed, engine.Preempted, engine.Shared, engine.Overran}
 
 // ofAnybody are the causes for which work ends that may not be evicted for others.
@@ -329,7 +329,7 @@ func (w *world) budgetsKept(plan engine.Plan) error {
 	return nil
 }
 
-// promises checks that each is to somebody who waits, from now or before on, and that new ones are remembered.
+// promises checks that each is to a workload that waits, from now or before on, and that new ones are remembered.
 func (w *world) promises(plan engine.Plan) error {
 	seen := map[string]bool{}
 	for _, p := range plan.Promises {

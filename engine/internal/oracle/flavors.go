@@ -10,7 +10,7 @@ import (
 )
 
 // flavorOf is the flavor of the resource in which what is on the node counts in the queue, "" for none: of those whose labels the node
-// has the one with the most, the first of several. A node that does not exist, or not any more, is of none: nobody knows its labels.
+// has the one with the most, the first of several. A node that does not exist, or not any more, is of none: its labels are unknown.
 func (w *world) flavorOf(queue, resource string, n engine.Node) (name string) {
 	if n.Name == "" {
 		return ""

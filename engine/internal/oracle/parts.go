@@ -80,7 +80,7 @@ func (w *world) lack(p engine.Pod, n engine.Node, d engine.Device, model string)
 	return ""
 }
 
-// on is who has the device, or a part of it.
+// on lists the pods that have the device, or a part of it.
 func (w *world) on(n engine.Node, d engine.Device) []engine.Pod {
 	return filter(w.Pods, func(q engine.Pod) bool {
 		return w.at[q.Key].node == n.Name && slices.Contains(w.at[q.Key].devices, d.ID)
@@ -95,7 +95,7 @@ func taken(p *engine.Part, d engine.Device) int64 {
 	return d.Memory * p.Share / 1000
 }
 
-// withoutParts is the world in which nobody has a part of a card that is given in parts. What is not known stays so.
+// withoutParts is the world in which no pod has a part of a card that is given in parts. What is not known stays so.
 func (w *world) withoutParts() *world {
 	out := *w
 	out.Pods, out.at = nil, map[string]spot{}
@@ -171,7 +171,7 @@ func partAmounts(p *engine.Part, share, memory, cards int64) (out []engine.Amoun
 	return out
 }
 
-// partSets is how many pods with such parts the node's cards hold when nobody else is there and all are healthy.
+// partSets is how many pods with such parts the node's cards hold when no other pod is there and all are healthy.
 func (a *audit) partSets(n engine.Node) int64 {
 	empty := *a.w
 	empty.Pods, empty.at = nil, map[string]spot{}

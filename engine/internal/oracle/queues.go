@@ -136,7 +136,7 @@ func (w *world) partsCount(p engine.Pod) (sum int64) {
 	return sum
 }
 
-// partCount is what a part of one GPU with so much memory, 0 where nobody knows, counts in thousandths.
+// partCount is what a part of one GPU with so much memory, 0 where that is unknown, counts in thousandths.
 func partCount(p *engine.Part, card int64, by engine.PartsBy) int64 {
 	memory := p.Share
 	if p.Memory > 0 {
@@ -157,7 +157,7 @@ func partCount(p *engine.Part, card int64, by engine.PartsBy) int64 {
 	return max(1, memory)
 }
 
-// card is the memory of the i-th device of the spot; of the smallest that gives parts where nobody says which that is.
+// card is the memory of the i-th device of the spot; of the smallest that gives parts where it is not known which that is.
 func (w *world) card(at spot, i int) (least int64) {
 	for _, d := range w.node[at.node].Devices {
 		if i < len(at.devices) && at.devices[i] == d.ID {
@@ -427,7 +427,7 @@ func (w *world) within(chain []engine.Queue, resource, but string) bool {
 	return !some(chain, func(q engine.Queue) bool { return w.committed(q.Name, resource, but) > amount(q.Quota, resource) })
 }
 
-// unused is what of the resource nobody has, as queues count it.
+// unused is what of the resource is free, as queues count it.
 func (w *world) unused(resource string) (free int64) {
 	for _, n := range w.Nodes {
 		left := amount(n.Allocatable, resource)
@@ -477,7 +477,7 @@ func (w *world) keptFrom(chain []engine.Queue, resource, but string) (total int6
 	return total
 }
 
-// kept is the unused quota of the queue, or of those below it, that nobody else may have.
+// kept is the unused quota of the queue, or of those below it, that no other queue may have.
 func (w *world) kept(q engine.Queue, resource, but string) (below int64) {
 	for _, c := range w.Queues {
 		if c.Parent == q.Name {

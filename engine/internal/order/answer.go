@@ -62,7 +62,7 @@ func (c *Selection) repeatable(q *Queued) bool {
 }
 
 // outlived says whether the question is about a class that its gang is not of any more, where the other is its question now:
-// rules between pods came or went meanwhile. Nobody is given its answer then.
+// rules between pods came or went meanwhile. Its answer is given to no other then.
 func (a Ask) outlived(now Ask) bool {
 	return a.class != nil && now.class != nil && (a.class.Dropped || a.class.Stance != now.class.Stance)
 }
@@ -124,7 +124,7 @@ func (c *Selection) Keep(g *cluster.Gang, standing uint64, answer func() Answer)
 }
 
 // alike says whether the queue entry's queue treats all its workloads alike, whatever their
-// namespace and user, and whoever is before them.
+// namespace and user, and which workload is before them.
 func (s *queueEntry) alike() bool {
 	return s.queue == nil || s.queue.Spec == nil || s.queue.Spec.Namespaces == nil && len(s.queue.Spec.UserLimits) == 0 && !s.queue.Spec.Strict
 }

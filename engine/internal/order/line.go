@@ -31,7 +31,7 @@ type Line struct {
 	cycles uint64
 }
 
-// NewLine makes the line of the model, which nobody is in.
+// NewLine makes the line of the model, which is empty.
 func NewLine(m *cluster.Model) *Line {
 	return &Line{m: m, entries: make(map[*cluster.Gang]*Entry), Short: make(map[*cluster.Gang]bool)}
 }

@@ -34,7 +34,7 @@ type Ask struct {
 	need, level int32
 	// soft says that the gang may be evicted whole. It decides what its queues let it have.
 	soft    bool
-	patient bool // nobody is to be stopped for it
+	patient bool // it never has others evicted
 }
 
 // orderKeyOf returns the key of the queue order that the gang is in, which is that of the queue it is charged to now.

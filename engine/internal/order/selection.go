@@ -36,7 +36,7 @@ type Queued struct {
 	// in levels; 0: nowhere. With 1 it could from the queues beside its own, with 2 also from those
 	// beside its parent.
 	owed int
-	// hides, of the head of a queue order, which borrows: how far up somebody behind it could.
+	// hides is, for a head that would borrow, how far up the tree a workload behind it is owed a place.
 	hides int
 	// depth, of the head of a queue order: that of its queue in the tree.
 	depth int
@@ -78,9 +78,9 @@ type queueEntry struct {
 	// at is Model.Standing as of which its head was judged.
 	at uint64
 
-	// searched says that somebody owed a place was looked for behind the head.
+	// searched says that a workload that is owed a place was looked for behind the head.
 	searched bool
-	// rest is how many there are from that one on to the end of order; 0: there is nobody. Counted
+	// rest is how many there are from that one on to the end of order; 0: there is none. Counted
 	// from the end it stays right as order loses its first.
 	rest int
 
@@ -137,7 +137,7 @@ func (s *queueEntry) rate(p api.Policy) (front uint64) {
 	if s.owes(s.head.owed) || s.old() {
 		front |= 1 << 62
 	}
-	// Somebody within quota may wait behind a borrower of a higher priority. The borrower must have its turn first, for that is
+	// A workload within quota may wait behind a borrower of a higher priority. The borrower must have its turn first, for that is
 	// the order of the queue; so the queue as a whole is moved ahead of those that only borrow.
 	//mutate: order-owed-behind-first
 	if s.owes(s.head.hides) && !s.old() {
@@ -222,7 +222,7 @@ type Selection struct {
 	in   *queueEntry
 }
 
-// Begin begins a cycle. The selection has nobody in it before Fill.
+// Begin begins a cycle. The selection is empty before Fill.
 func (l *Line) Begin(d *draft.Draft, ledger *queue.Ledger, ask Questions) *Selection {
 	l.cycles++
 	return &Selection{l: l, draft: d, ledger: ledger, ask: ask, policy: l.m.Config.Policy, entries: make(map[*cluster.Queue]*queueEntry), latest: &queueEntry{}}
@@ -278,7 +278,7 @@ func (c *Selection) start(line []Queued, kept bool) {
 	if next := c.past.Next; !next.IsZero() {
 		c.draft.Wake(next)
 	}
-	switch alone := len(m.Queues) == 0; { // nobody to weigh against anybody
+	switch alone := len(m.Queues) == 0; { // no queues to weigh against each other
 	case kept && alone:
 		//archtest:any-order without queues there is one order
 		for _, o := range c.l.orders.byKey {
@@ -399,7 +399,7 @@ func (c *Selection) promote(s *queueEntry) {
 }
 
 // compare is the order within a queue order: repair, rank, age, key. It differs from that of the
-// line only where somebody was promoted.
+// line only where a workload was promoted.
 func (q *Queued) compare(o *Queued) int {
 	if q.Repair != o.Repair {
 		return cluster.Before(q.Repair)
@@ -556,7 +556,7 @@ func (c *Selection) hidden(s *queueEntry) int {
 	for ; i < len(s.order); i++ {
 		// A workload about which nothing is known and that has its minimum would only grow, and
 		// growth is never owed.
-		if q := &s.order[i]; q.ask.class != nil || !q.Gang.Done { // who is done asks for nothing
+		if q := &s.order[i]; q.ask.class != nil || !q.Gang.Done { // a gang that is done asks for nothing
 			if reach := c.owes(s, q); reach > 0 {
 				s.rest = len(s.order) - i
 				return reach
@@ -599,7 +599,7 @@ func (c *Selection) Done(started bool, gave ...*cluster.Queue) {
 }
 
 // follow works the entry out as of now and all above it, up to the root. Others that a change of their queues concerns
-// are those below the queues above: lead looks at them. nil is nobody, and nothing follows.
+// are those below the queues above: lead looks at them. nil: there is none, and nothing follows.
 func (c *Selection) follow(s *queueEntry, changed bool) {
 	for ; s != nil; s = s.parent {
 		if changed {
@@ -621,7 +621,7 @@ func (c *Selection) gaveBack(q *cluster.Queue) {
 	for up := q; up != nil; up = up.Parent {
 		s := c.entries[up]
 		if entry == nil {
-			entry = s // nobody waits in the queues below it
+			entry = s // no workload waits in the queues below it
 		}
 		if s != nil && c.hasLeft(up) {
 			whole = s

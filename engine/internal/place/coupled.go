@@ -34,7 +34,7 @@ import (
 // the other, and the order matters.
 
 // coupled says whether the order cannot be decided by adding up. A single pod always can: it is in
-// nobody's way but its own, and each node says by itself whether it takes the pod.
+// no other's way but its own, and each node says by itself whether it takes the pod.
 func (o Order) coupled() bool { return len(o.Pods) > 1 && o.Class.Coupled() }
 
 // Searches says whether the order's members concern each other in more ways than one, so that only

@@ -109,7 +109,7 @@ func (x *Search) supported(b *cluster.Branch) bool {
 	return ok
 }
 
-// spares says whether the pods, which have been placed, delay nobody who was promised a start. The
+// spares says whether the pods, which have been placed, delay no promised start. The
 // first who would be delayed is kept in Quota as the reason.
 func (x *Search) spares(pods []*cluster.Pod) bool {
 	gates := x.Delays(pods)

@@ -24,7 +24,7 @@ import (
 // across all levels of the tree, and the call stack is the only state.
 //
 // Invariant: whenever a function returns false, Placed and the model are as they were when it was
-// called. Whoever returns true has everything placed, down to the last continuation, and leaves it
+// called. A step that returns true has everything placed, down to the last continuation, and leaves it
 // so.
 //
 // Each pod that is put on a node is a step, and the budget is in steps and not in time: the same

@@ -58,7 +58,7 @@ func (c *claim) beyondAll() bool {
 			free += p.Amount(quantity.DimGPU)
 		}
 	}
-	// For example, 10 GPUs are taken by nobody, cuts have 24 and 16, and leavers 4: 54. A gang of 64 ends here. One of 48
+	// For example, 10 GPUs are free, cuts have 24 and 16, and leavers 4: 54. A gang of 64 ends here. One of 48
 	// is within the sum, and if it must share a rack, the racks are asked one by one.
 	if free < c.gpus {
 		return true

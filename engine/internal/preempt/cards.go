@@ -27,9 +27,9 @@ import (
 // the unit frees no more cards than that, so the bound holds, although two units may share a card.
 //
 // A cards belongs to one node and one class, is filled by read when a scan first meets the node, and is moved by free as
-// units count as gone or as there again. Nothing invalidates it within the scan, because a scan ends before the model
-// changes. Reading costs a copy of the cards, a count of whole GPUs a look at each card, and one of parts a bisection with a
-// look at each card for each step.
+// units count as gone or as there again. It holds as long as the scan: what a trial changes in the model is restored before
+// the scan goes on. Reading costs a copy of the cards, a count of whole GPUs a look at each card, and one of parts a bisection
+// with a look at each card for each step.
 
 // cards is what the cards of one node, and its devices for claims, would have left.
 type cards struct {
@@ -40,10 +40,10 @@ type cards struct {
 	// whole is, by card, how many pods have it whole, places held for some included. It is more than 1 where others gave
 	// a card twice.
 	whole []int32
-	// shut says, by card, that it stays closed whoever goes: it is unhealthy or another node's, or the class names other
+	// shut says, by card, that it stays closed whatever is evicted: it is unhealthy or another node's, or the class names other
 	// GPUs.
 	shut []bool
-	// blind says that some pod has GPUs and it is not known which. Nobody can be given parts then, and a count by card
+	// blind says that some pod has GPUs and it is not known which. No part can be given then, and a count by card
 	// says nothing.
 	blind bool
 	// claims is what a pod of the class must be given through claims on this node; nil: nothing, or not counted. offers is
@@ -65,8 +65,8 @@ func (c *cards) read(n *cluster.Node, class *index.Class) {
 	c.of, c.whole = append(c.of, n.Cards...), append(c.whole, n.Holders...)
 	c.blind = n.UnknownDevices > 0
 	for i := range c.of {
-		// A card that is closed although nobody has it whole is unhealthy, or another node's. One that is closed because
-		// somebody has it may open when that unit goes.
+		// A card that is closed although no pod has it whole is unhealthy, or another node's. One that is closed because a pod
+		// has it may open when that unit goes.
 		//mutate: preempt-named
 		c.shut = append(c.shut, c.of[i].Closed && c.whole[i] == 0 || !class.Takes(n, i))
 		c.of[i].Closed = c.of[i].Closed || c.shut[i]

@@ -26,7 +26,7 @@ const longest = time.Hour
 // span is pods of one unit that have run for the same time. Most gangs are one span, so the cost of a gang is one
 // product.
 type span struct {
-	// started is when they started; zero: nobody knows, and they count as having run for long.
+	// started is when they started; zero: unknown, and they count as having run for long.
 	started time.Time
 	// weight is how many thousandths of GPUs they have together.
 	weight int64
@@ -122,7 +122,7 @@ func (c *claim) wakeWhenSaved(units []*unit, loss int64, most func(at time.Time)
 		}
 		for _, w := range u.spans {
 			if w.started.IsZero() {
-				continue // nobody knows when it saves
+				continue // it is not known when it saves
 			}
 			run := max(0, now.Sub(w.started))
 			amount := w.cost(restart+unsaved(w.started, every, now)) - w.cost(restart)

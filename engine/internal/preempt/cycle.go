@@ -37,9 +37,9 @@ type Placing struct {
 
 // Promises is what preemption asks of the calendar, in the same way.
 type Promises struct {
-	// StartsBeside places the gang's minimum so that nobody's promised start is delayed, and says whether it could.
+	// StartsBeside places the gang's minimum so that no promised start is delayed, and says whether it could.
 	StartsBeside func(g *cluster.Gang, t cluster.Turn) bool
-	// Delays says whether the pods of the gang, which have been placed, delay somebody's promised start.
+	// Delays says whether the pods of the gang, which have been placed, delay a promised start.
 	Delays func(g *cluster.Gang, pods []*cluster.Pod) bool
 	// Promised says whether the gang was promised a start.
 	Promised func(g *cluster.Gang) bool
@@ -134,7 +134,7 @@ func (y *Cycle) Returning(dim int) int64 {
 
 // EachAwaited visits the workloads that places are held for, with those places, in no order; each place that is held
 // since this cycle by itself. So a workload may be visited more than once. The next pod of an owner, for which a place
-// stands that is nobody else's, is visited as a workload of its own: it need not exist yet.
+// stands that no workload waits for yet, is visited as a workload of its own: it need not exist yet.
 func (y *Cycle) EachAwaited(visit func(key string, g *cluster.Gang, holds []*cluster.Hold)) {
 	each := func(key string, holds []*cluster.Hold) {
 		if g := y.m.Awaiting(key); g != nil {

@@ -1,4 +1,4 @@
-// Package preempt decides who is evicted for whom: which running workloads the rules allow to be evicted for a pending one,
+// Package preempt decides which workloads are evicted for which: which running workloads the rules allow to be evicted for a pending one,
 // which set of them is evicted, what that costs, and which of them are moved instead.
 //
 // It receives no events and has no memory of its own: evictions and holds are Changes of the plan, which come back to the

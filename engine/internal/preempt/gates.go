@@ -9,7 +9,7 @@ import (
 // What the gates of a gang say about evictions and moves. Both cost a search, so that they are tried only for gates that they
 // could open.
 
-// curable says whether evicting somebody could open the gates: all of them, because as long as one stays shut, victims for
+// curable says whether evictions could open the gates: all of them, because as long as one stays shut, victims for
 // the others are evicted in vain. Limits of queues open when work of the same queue ends. Of gates about nodes at least one must be of a GPU model
 // for which the victims could leave enough; its certificate bounds that (IfEvicted). A gate without a certificate bounds nothing,
 // and neither does any while places are held, since a place of others may be taken without a victim.

@@ -7,10 +7,10 @@ import (
 
 // Leavers: pods that are on their way out, because they are being deleted or were evicted. What they leave is as good as
 // free to a claimant that waits anyway, so each trial takes them off their nodes before it looks for victims. Otherwise
-// somebody would be evicted for room that is about to be there.
+// a workload would be evicted for room that is about to be there.
 //
-// There are two kinds. On some nodes the leavers leave GPUs that nobody holds yet (free). On others all GPUs that they
-// leave are held for somebody (spoken). These are of no use to a claimant of GPUs, and taking them off costs time in every
+// There are two kinds. On some nodes the leavers leave GPUs that are not held for a workload (free). On others all GPUs that they
+// leave are held for workloads (spoken). These are of no use to a claimant of GPUs, and taking them off costs time in every
 // trial, so they stay where only GPUs matter.
 //
 // For example, two pods of 4 GPUs each leave n1, which has 8, and all 8 are held for a gang: both are spoken. If 4 were
@@ -24,9 +24,9 @@ import (
 type leavers struct {
 	// known says that the lists were made in this cycle.
 	known bool
-	// free is the leavers on nodes where they leave GPUs that nobody holds, in no order.
+	// free is the leavers on nodes where they leave GPUs that are not held, in no order.
 	free []*cluster.Pod
-	// spoken is the leavers on nodes where all GPUs that they leave are held for somebody, in no order.
+	// spoken is the leavers on nodes where all GPUs that they leave are held for workloads, in no order.
 	spoken []*cluster.Pod
 	// on is the same pods as spoken, by node; nil: there are none.
 	on map[*cluster.Node][]*cluster.Pod
@@ -52,7 +52,7 @@ func (y *Cycle) takeOffLeavers(gpus bool) {
 	}
 }
 
-// leave takes the pod off its node. A pod with an owner is made again. Unless it ends for somebody, for whom its place is
+// leave takes the pod off its node. A pod with an owner is made again. Unless it ends for a workload, for which its place is
 // held, its replacement may be back before what it left is used: so what it was charged counts as returning, and cannot be
 // borrowed (scenario leaver-comes-back).
 func (y *Cycle) leave(p *cluster.Pod) {

@@ -283,7 +283,7 @@ func (c *claim) overrun() {
 	c.y.everyRunning(func(t *running) {
 		end := c.y.saidEnd(t)
 		switch {
-		// Work that ran before the promise was made was part of the calculation, and its overrun is nobody's breach.
+		// Work that ran before the promise was made was part of the calculation, and its overrun breaks no promise.
 		case end.IsZero() || t.started.Before(p.Since.Truncate(time.Second)): // clusters tell starts to the second
 		case c.y.Now.Before(end):
 			c.y.Wake(end)
@@ -301,7 +301,7 @@ func (c *claim) overrun() {
 func (c *claim) takesBack(t *running) bool {
 	s := c.y.Candidates
 	if !slices.ContainsFunc(t.pods, func(p *cluster.Pod) bool { return p.Owner != "" }) {
-		return false // nobody makes it again
+		return false // it has no owner that makes it again
 	}
 	if t.payer == c.q {
 		return t.priority > c.t.Priority

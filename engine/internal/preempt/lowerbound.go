@@ -262,7 +262,7 @@ func (w *search) prepare(v *scan, r *region, wants []place.Order) *regionSearch 
 		x.nodes = x.nodes[:searchNodes]
 	}
 	// lacks is what the nodes of the search must provide: what is wanted, less what has room on all other nodes of
-	// the region. Those keep their room whoever is evicted, so it is counted once and not searched.
+	// the region. Those keep their room whatever is evicted, so it is counted once and not searched.
 	for i, o := range wants {
 		if r.nodes == nil {
 			break // there is room already
@@ -508,7 +508,7 @@ func (x *regionSearch) boundNode(l *searchNode) {
 	l.costs, l.rate = slices.Repeat([]int64{infinite}, x.code(l.top)+1), infinite
 	x.rooms(l.top, func(r room) {
 		if r == (room{}) {
-			// No room is wanted, so nobody need go, even where less than nothing is free.
+			// No room is wanted, so no unit need go, even where less than nothing is free.
 			l.costs[0] = 0
 			return
 		}
@@ -530,7 +530,7 @@ func (x *regionSearch) boundNode(l *searchNode) {
 		switch i := slices.IndexFunc(loads, func(n load) bool { return n.amount >= need }); {
 		case need <= 0 && l.now.holds(r):
 			least = 0
-		// The resource suffices, and yet the room is not there: it is another one that is short, of which somebody must free some.
+		// The resource suffices, and yet the room is not there: it is another one that is short, of which some unit must free some.
 		case need <= 0:
 			least = single
 		// The first set that frees enough is the cheapest one that does, because loads is sorted by cost.

@@ -10,7 +10,7 @@ import (
 // for all that ask the same.
 //
 // There are two memos. helpless says that no eviction helps claims of a kind; it is written where sums show that
-// (bound.go) and after an attempt that found nothing. alone says that nobody may be evicted for claims of a queue and
+// (bound.go) and after an attempt that found nothing. alone says that no workload may be evicted for claims of a queue and
 // priority; it is written, and read, before any search.
 //
 // For example, 500 pods of 8 GPUs wait in a queue that exceeds its quota, with no lower priorities running in it. The
@@ -29,7 +29,7 @@ type failures struct {
 	at uint64
 	// helpless is the claims that no eviction helps, with the shortest stay of those that asked.
 	helpless map[claimKind]cluster.Stay
-	// alone is what the last claim asked for that found nobody to evict, by queue and priority, as accounts count it.
+	// alone is what the last claim asked for that found no candidate, by queue and priority, as accounts count it.
 	alone map[victimPool]quantity.Vector
 	// shares is, of the helpless, those whose queues would have more than their fair share with them.
 	shares map[claimKind]OverShare
@@ -150,7 +150,7 @@ type victimPool struct {
 	priority int32
 }
 
-// isAlone says whether a claim of the same queue and priority found nobody to evict that asked for the same resources and for
+// isAlone says whether a claim of the same queue and priority found no candidate that asked for the same resources and for
 // no more of any. A claim that asks for other resources says nothing: it may be within quota where the first is not. It costs a
 // few comparisons, and is asked first.
 func (y *Cycle) isAlone(g *cluster.Gang, t cluster.Turn) bool {
@@ -186,7 +186,7 @@ func (y *Cycle) asksFor(g *cluster.Gang, members int) (sum quantity.Vector) {
 	return sum
 }
 
-// noteAlone notes that the claim found nobody to evict. Of a gang that is special that says nothing about others.
+// noteAlone notes that the claim found no candidate. Of a gang that is special that says nothing about others.
 func (y *Cycle) noteAlone(c *claim) {
 	plain, ok := y.Question(c.g, c.t)
 	if !ok || y.special(c.g) {

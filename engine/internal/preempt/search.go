@@ -203,7 +203,7 @@ func (c *claim) improve(found bool) bool {
 	if few { // sets are extended in this order: by what is rather evicted
 		slices.SortFunc(w.pool, func(a, b *unit) int { return compareUnits(b, a) })
 	}
-	// The tables of the search begin with nobody evicted, so the set at hand goes back onto its nodes first.
+	// The tables of the search begin with no unit evicted, so the set at hand goes back onto its nodes first.
 	for _, u := range at {
 		c.restore(u)
 	}
@@ -419,7 +419,7 @@ func (x *regionSearch) run() {
 }
 
 // branch makes the lacking room on the nodes from the i-th on, in every way that could be cheaper than the set at
-// hand. For the i-th node that means to evict nobody there, or one of the sets that enumerate lists. The choice with
+// hand. For the i-th node that means to evict none there, or one of the sets that enumerate lists. The choice with
 // the least bound goes first, so that a good set is found early and cuts the others.
 //
 // Invariant: when branch returns, the units that are chosen, the scan and the stack of choices are as they were. Only

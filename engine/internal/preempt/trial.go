@@ -58,8 +58,8 @@ func (c *claim) lift(u *unit) {
 	c.disruption.count(u, 1)
 }
 
-// restore puts the unit back on its nodes, with the same devices. The pods go where they were, because a trial places
-// nobody in between that is not rolled back first.
+// restore puts the unit back on its nodes, with the same devices. The pods go where they were, because whatever a trial
+// places in between is rolled back first.
 func (c *claim) restore(u *unit) {
 	u.taken = false
 	for i, p := range u.pods {

@@ -16,8 +16,8 @@ import (
 // not be evicted, and what other queues do not lend.
 //
 // All rules ask with the least that the gang can take, as accounts count it. GPUs are in thousandths, and where models have
-// rates, at the lowest rate of the models that the gang may get. So a gate that is shut stays shut wherever the gang is
-// placed. What the gang really takes is known once it is placed; overdrawn.go asks the same rules again then.
+// rates, at the rate of the model that the gang is asked about with, or else at the lowest rate of all models. So a gate that
+// is shut stays shut wherever the gang is placed. What the gang really takes is known once it is placed; overdrawn.go asks the same rules again then.
 //
 // What a queue has is compared in three ways, and each rule says why it takes which:
 //

@@ -37,8 +37,8 @@ func (l *Limits) inUse(dim int) (capacity, taken int64) {
 	return capacity, taken + more
 }
 
-// count counts so much more as used by the queue and those above it; nil: by nobody's queue. It is for a question in
-// between, and whoever asks takes the same back at once.
+// count counts so much more as used by the queue and those above it; nil: by no queue. It is for a question in
+// between, and the caller takes the same back at once.
 func (l *Limits) count(q *cluster.Queue, dim int, n int64) {
 	for ; q != nil; q = q.Parent {
 		q.Used.Add(dim, n)
@@ -46,8 +46,8 @@ func (l *Limits) count(q *cluster.Queue, dim int, n int64) {
 	l.m.Take(dim, n)
 }
 
-// crowdsOut says whether so much more for the queue keeps somebody, for whom a place is held, from borrowing what it
-// needs. Others ended for that place, and they would be back before it is used: somebody would be evicted for it
+// crowdsOut says whether so much more for the queue keeps a workload, for which a place is held, from borrowing what it
+// needs. Victims ended for that place, and they would be back before it is used: they would be evicted for it
 // again and again. It tries the sum out on the accounts and costs, for each workload that something is held for, a
 // look at the queues beside it.
 //
@@ -100,7 +100,7 @@ func (l *Limits) keptFrom(q *cluster.Queue, dim int) int64 {
 	return sum
 }
 
-// kept is the unused quota of the queue, or of those below it, that nobody else may have. A queue keeps at least as
+// kept is the unused quota of the queue, or of those below it, that no other queue may have. A queue keeps at least as
 // much as those below it keep: its quota is theirs. With a quota of 10, 3 in use and 2 to lend it keeps 10 - 3 - 2 =
 // 5; where that is below 0 the queue itself keeps nothing.
 //

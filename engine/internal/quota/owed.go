@@ -6,7 +6,7 @@ import (
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
-// Owed is how far up the tree the gang could take what it asks for back from whoever borrowed it: of its queue and
+// Owed is how far up the tree the gang could take what it asks for back from its borrowers: of its queue and
 // those above it, how many have quota for it, or under policy timeshare a share, without a gap. Borrowers are
 // scheduled after those, whatever their priority: they would be evicted for them at once.
 //

@@ -21,14 +21,14 @@ const fine = 1 << 12
 // The picture: a level rises from 0. A racer at level t has t times its weight of its dominant
 // resource, the one of which it needs the largest part of all there is, and of its other resources
 // in the proportion in which it needs them. It stops when it has all that it needs, or when a
-// resource that it needs ends. This is dominant resource fairness (DRF): whoever is still running
+// resource that it needs ends. This is dominant resource fairness (DRF): a racer that is still running
 // has, for its weight, the same dominant part as all others that are.
 //
 // For example, there are 9 CPUs and 18 GB. The tasks of a need 1 CPU and 4 GB each, those of b 3
 // CPUs and 1 GB, and both have many. The dominant resource of a is memory and that of b is CPU. At
 // level t, a has t of the memory and t/2 of the CPUs, b has t of the CPUs and t/6 of the memory.
 // The CPUs end at t + t/2 = 1, which is t = 2/3, before the memory, at t + t/6 = 1. So a has 3 CPUs
-// and 12 GB, and b has 6 CPUs and 2 GB. Both need CPUs, and stop. 4 GB are left that nobody can use
+// and 12 GB, and b has 6 CPUs and 2 GB. Both need CPUs, and stop. 4 GB are left that neither can use
 // together with a CPU; the next round divides them by itself.
 //
 // Nothing is raised in small steps. Between two events every racer takes at a constant speed, so
@@ -94,7 +94,7 @@ func (d *divider) deal(group []int32) {
 }
 
 // line gets the racers ready and says whether there are any. Those that need nothing that there is
-// are left out, so that their weights are nobody's loss.
+// are left out, so that their weights cost the others nothing.
 func (d *divider) line(group []int32) bool {
 	c := &d.race
 	c.racers, c.need, c.goal = c.racers[:0], c.need[:0], c.goal[:0]
@@ -137,7 +137,7 @@ const (
 )
 
 // handicap works out the racers' weights. With w' a racer's part of all weights and u' its part of
-// all past use, it is w' + (w' - u'), and at least a tenth of w'. Where nobody used anything
+// all past use, it is w' + (w' - u'), and at least a tenth of w'. Where no queue used anything
 // weights stay as they are.
 //
 // For example, two queues of weight 1, of which one used three quarters of all that both used: w'
@@ -216,12 +216,12 @@ func (d *divider) pace() {
 	})
 }
 
-// run raises the level from one event to the next until nobody runs: a racer has all that it needs,
+// run raises the level from one event to the next until no racer runs: a racer has all that it needs,
 // or a resource ends, and all stop that need it. What racers got, rounding apart, is in got.
 //
 // Invariant: those that are out have stopped at a level no higher than the next event, and room and
 // pace are of those that still run. The next resource to end does so no earlier than the last one
-// that ended, because whoever stops takes out of room at most what its speed would have taken by
+// that ended, because a racer that stops takes out of room at most what its speed would have taken by
 // then. Levels so never go back.
 func (d *divider) run() {
 	c := &d.race
@@ -250,7 +250,7 @@ func (d *divider) run() {
 func (c *race) scarcest() int {
 	worst := -1
 	for r, pace := range c.pace {
-		// room/pace is the level at which the resource ends if nobody stops before.
+		// room/pace is the level at which the resource ends if no racer stops before.
 		if pace > 0 && (worst < 0 || compareProducts(c.room[r], c.pace[worst], c.room[worst], pace) < 0) {
 			worst = r
 		}

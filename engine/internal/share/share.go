@@ -118,7 +118,7 @@ func (d *divider) row(of []int64, i int32) []int64 {
 // below lists the children of the node, or with -1 the top, by name.
 func (d *divider) below(i int) []int32 { return d.kids[d.first[i+1]:d.first[i+2]] }
 
-// grow finds who is below whom: a counting sort by parent, then a sort of each group by name, then
+// grow finds which queue is below which: a counting sort by parent, then a sort of each group by name, then
 // a walk from the top that puts parents before children. Nodes in a circle of parents hang below no
 // top, are not reached by the walk, and get nothing. A parent that is no index is the nearest one
 // that is.
@@ -187,7 +187,7 @@ func at(v []int64, r int) int64 {
 }
 
 // divide gives the group, which has one parent, what the parent has: quotas first, the rest by
-// priority. Quotas come before priorities, so that a promise holds whoever else asks.
+// priority. Quotas come before priorities, so that a quota is had whatever others ask for.
 func (d *divider) divide(have []int64, group []int32) {
 	d.left = append(d.left[:0], have...)
 	for r := range have {
@@ -242,13 +242,13 @@ func (d *divider) claim(i int32, r int) int64 {
 	return min(max(0, at(d.nodes[i].Quota, r)), d.want[int(i)*d.dims+r])
 }
 
-// cut divides what is left of the resource in proportion to quotas, nobody getting more than its
+// cut divides what is left of the resource in proportion to quotas, none getting more than its
 // claim. It is called where the claims are more than what is left, and so all of it is given away.
 //
 // For example, 6 GPUs, quotas of 10 and 10, and claims of 1 and 10. In proportion it would be 3
 // each, but the first wants 1. So it gets 1, and what remains is divided anew: 5 for the second.
-// Whoever claims the smallest part of its quota is settled first. Once one cannot be given its
-// whole claim, nobody after it can either, since all of them claim a larger part of their quotas
+// The queue that claims the smallest part of its quota is settled first. Once one cannot be given its
+// whole claim, none after it can either, since all of them claim a larger part of their quotas
 // and get the same part.
 func (d *divider) cut(r int, group []int32) {
 	// Quotas are bounded so that their sum stays below most; such large ones count as equal.
@@ -261,7 +261,7 @@ func (d *divider) cut(r int, group []int32) {
 			quotas += quota(i)
 		}
 	}
-	// By claim/quota, compared as cross products: whoever claims least of its quota is the first to
+	// By claim/quota, compared as cross products: the queue that claims least of its quota is the first to
 	// have all of it.
 	slices.SortStableFunc(open, func(a, b int32) int {
 		return compareProducts(d.claim(a, r), quota(b), d.claim(b, r), quota(a))
