@@ -66,6 +66,7 @@ func (x *Index) Certify(key Question) (why.Certificate, why.Cause) {
 		Need: key.Need, Level: cmp.Or(key.Unmet, x.m.Topology.LevelName(key.Level)), Pinned: key.Pinned, Segment: key.Segment,
 		Request: x.requestOf(c), Model: c.Model, Flavors: c.Shape.Flavors, Total: c.Total,
 	}
+	// The lists of the body are shared with other certificates.
 	b := x.bodyOf(c, key.Level)
 	cert.Classes, cert.Domains = b.classes, b.domains
 	cert.IfEvicted = b.mostEvicted(key.Pinned)
@@ -303,6 +304,8 @@ func (x *Index) findKindProof(c *Class, n *cluster.Node) *kindProof {
 // of the kind.
 func (x *Index) newKindProof(c *Class, n *cluster.Node) *kindProof {
 	p := &c.proofs
+	// Where what excludes a node depends on its name, n says nothing of the others of its kind: its clauses are left out, and
+	// each node is asked when rows are counted (countNode).
 	k := &kindProof{}
 	is := x.MaskOf(c, n)
 	k.personal = x.maskOfKind(c, &x.kindsOf[n.Index]).State == personal
@@ -320,6 +323,7 @@ func (x *Index) newKindProof(c *Class, n *cluster.Node) *kindProof {
 			k.key += " " + string(clause.Kind) + " " + clause.Detail
 		}
 	}
+	// Numbers follow from the keys alone, and not from the order in which kinds were met: equal states give equal certificates.
 	at, found := slices.BinarySearchFunc(p.numbers, k, func(a, b *kindProof) int { return strings.Compare(a.key, b.key) })
 	if found {
 		return p.numbers[at]
@@ -387,6 +391,7 @@ func (x *Index) clauses(c *Class, n *cluster.Node, is maskState) []why.Clause {
 	if c.Model != "" && !slices.Contains(n.Models, c.Model) {
 		add(why.ByModel, c.Model)
 	}
+	// The node gives its GPUs whole, or through claims alone, or has no devices that would meet the claims even when empty.
 	if c.Shape.Spec.Part != nil && !n.GPUsByClaims && n.Cards == nil {
 		add(why.ByWholeOnly, "")
 	}
@@ -472,6 +477,7 @@ func (x *Index) gpuClauses(c *Class, n *cluster.Node) []why.Clause {
 	if c.named && c.lacksNamed(n) {
 		return append(out, why.Clause{Kind: why.ByNamed, Detail: c.Shape.Spec.GPU.Which()})
 	}
+	// Parts are not whole GPUs: what the cards lack is all there is to say.
 	if part := c.Shape.Spec.Part; part != nil {
 		if short := partShort(c, n); short != "" {
 			out = append(out, why.Clause{Kind: why.ByParts, Detail: short})
@@ -482,6 +488,7 @@ func (x *Index) gpuClauses(c *Class, n *cluster.Node) []why.Clause {
 	if n.Free.At(quantity.DimGPU) < c.Shape.GPUs || deviceRoom(c, n) > 0 || c.Model != "" && !slices.Contains(n.Models, c.Model) {
 		return out
 	}
+	// From here on enough GPUs are free by count, of the right model by what the node says, and yet there is no room.
 	if c.named {
 		if any := (&Class{ClassKey: c.ClassKey, Wants: c.Wants}); deviceRoom(any, n) > 0 {
 			return append(out, why.Clause{Kind: why.ByNamed, Detail: c.Shape.Spec.GPU.Which()})

@@ -343,6 +343,7 @@ func (x *Index) counts(c *Class, r *rule, n *cluster.Node) counted {
 			return at
 		}
 		list = r.tally.Staying
+	// Pods to come rely on those that will still be there.
 	case fragileNear:
 		at.pods, at.come = stayers(r.tally, n), x.coming(c, r, n)
 		return at
@@ -355,6 +356,7 @@ func (x *Index) counts(c *Class, r *rule, n *cluster.Node) counted {
 			list = r.tally.All
 		}
 	}
+	// The lists of the model are by node, and may end before nodes that never had such a pod.
 	if int(n.Index) < len(list) {
 		at.pods = list[n.Index]
 	}
@@ -447,6 +449,8 @@ func (x *Index) recountRules(c *Class) {
 			x.note(c, n)
 		}
 	}
+	// What domains admit is worked out only now, when all nodes are counted. No node is measured again: the caller has
+	// forgotten all buckets.
 	for i := range r.list {
 		u := &r.list[i]
 		u.findLeast()
@@ -712,6 +716,7 @@ func (x *Index) followRules(c *Class, changed []*cluster.Bucket) {
 func (x *Index) settle(c *Class, u *rule) {
 	r := c.rules
 	u.grow()
+	// all says that the answer of every domain may be another.
 	all := false
 	switch u.kind {
 	case needsNear:
@@ -788,6 +793,7 @@ func (x *Index) Starts(c *Class, sc Scope) []Start {
 			if cell.Fits == 0 || sc.Node != nil && sc.Node != n {
 				continue
 			}
+			// key is the numbers of the node's domains, one for each term of affinity.
 			key = key[:0]
 			for j := range c.rules.list {
 				if u := &c.rules.list[j]; u.kind == needsNear {

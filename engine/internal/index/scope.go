@@ -75,11 +75,12 @@ func (sc Scope) Holds(sh *cluster.Bucket) bool {
 func (x *Index) Buckets(sc Scope, visit func(*cluster.Bucket)) {
 	list := x.m.Topology.Buckets
 	if sc.Node != nil {
-		if sc.Node.Bucket == nil {
+		if sc.Node.Bucket == nil { // it has left the cluster
 			return
 		}
 		list = []*cluster.Bucket{sc.Node.Bucket}
 	}
+	// All domains must contain the bucket, so that the list of any one of them will do: the shortest is taken.
 	for _, d := range sc.Domains {
 		if len(d.Buckets) < len(list) {
 			list = d.Buckets
@@ -95,6 +96,7 @@ func (x *Index) Buckets(sc Scope, visit func(*cluster.Bucket)) {
 // Fits returns how many pods of the class, which is up to date, fit in the scope. For the whole
 // cluster and a single domain it is a lookup; for narrower scopes it adds up buckets.
 func (x *Index) Fits(c *Class, sc Scope) int64 {
+	// Sync keeps these two sums.
 	if sc.Node == nil && len(sc.outside) == 0 {
 		switch len(sc.Domains) {
 		case 0:
@@ -129,9 +131,11 @@ func (x *Index) Best(c *Class, sc Scope) *cluster.Node {
 		}
 		return nil
 	}
+	// found is the bucket with the best node so far, top the score of that node.
 	var found *cluster.Bucket
 	top := int64(noScore)
 	ids := x.m.Topology.IDs()
+	// look makes a stale bucket exact (topOf) before it is compared.
 	look := func(sh *cluster.Bucket) {
 		if score := c.topOf(sh); score > top || score == top && found != nil && x.first(c, sh, found) {
 			found, top = sh, score
@@ -190,6 +194,7 @@ func (x *Index) Parts(c *Class, sc Scope, level int) []Part {
 		}
 		return out
 	}
+	// The buckets of the scope are added up by domain, in the order in which they come; at is where each domain is in out.
 	var out []Part
 	at := make(map[*cluster.Domain]int)
 	x.Buckets(sc, func(sh *cluster.Bucket) {

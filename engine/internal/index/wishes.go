@@ -124,6 +124,8 @@ func (p *comparison) enter(w wish, by int) {
 // find works out the ends: a lookup of the first and last of each spectrum.
 func (p *comparison) find() ends {
 	e := ends{near: coarse(p.near.high()), taints: coarse(p.taints.high()), rank: p.rank.high()}
+	// Preferred rules between pods may weigh against a node, so that both of their ends matter, and what is coarse is the
+	// distance between them.
 	low, high := p.pods.low(), p.pods.high()
 	e.podsLow = floor(low, high-low)
 	e.podsRange = coarse(high - e.podsLow)
@@ -160,6 +162,7 @@ func spare(v int64) int { return max(0, bits.Len64(uint64(v))-6) }
 // Of a class whose preferences are of one kind no other node is needed: a larger value is better, by how much does not
 // matter. The result is cut to maxWish where it becomes a score (joined).
 func (c *Class) points(w wish) int64 {
+	// One kind at most: whichever it is, its value alone orders the nodes. The others are 0.
 	p := c.compared
 	if p == nil {
 		return maxWish*int64(w.near)/c.mostNear - int64(w.taints)<<12 + int64(w.rank)<<rankBits + int64(w.images)
@@ -183,6 +186,8 @@ func (c *Class) points(w wish) int64 {
 		//mutate: rules-wish
 		sum += podsWeight * int64(mostPoints*(float64(w.pods-e.podsLow)/float64(e.podsRange)))
 	}
+	// Of soft constraints less is better: the node with the fewest pods around gets most points. Where no node has any, all
+	// get the most.
 	switch {
 	case w.spread == unspread:
 	case e.spreadHigh == 0:
@@ -321,6 +326,7 @@ func (r *classRules) wish(n *cluster.Node, w *wish) {
 		if u.kind.hard() {
 			continue
 		}
+		// allow has what the domain is worth, as settle worked it out.
 		d := u.view.domain(n)
 		switch {
 		case u.kind == wishesSpread && d == noDomain:
