@@ -2,11 +2,13 @@ package web
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -428,8 +430,50 @@ func TestSlowViewer(t *testing.T) {
 	if err != nil || to != 20 || len(texts) != 1 || strings.Contains(string(texts[0][:40]), `"whole"`) {
 		t.Errorf("version 19 hears %d texts, to %d: %v", len(texts), to, err)
 	}
+	for _, version := range []int64{-1, 21, 1 << 62, -1 << 63} {
+		if texts, to, err = tb.since(t.Context(), version); err != nil || to != 20 || len(texts) != 1 || !strings.Contains(string(texts[0][:40]), `"whole":true`) {
+			t.Errorf("version %d, which there never was, hears %d texts, to %d: %v", version, len(texts), to, err)
+		}
+	}
 	if tb.put(map[string]map[string]json.RawMessage{"node": tb.values["node"]}) {
 		t.Error("the same again is a change")
+	}
+}
+
+// TestWholesAreShared has everybody who comes while little changes sent the same bytes: each may keep them for as long as a request lasts.
+func TestWholesAreShared(t *testing.T) {
+	tb := newTable()
+	nodes := make(map[string]json.RawMessage)
+	for i := range 100 {
+		nodes[fmt.Sprint("n", i)] = encode(strings.Repeat("x", 1000))
+	}
+	tb.put(map[string]map[string]json.RawMessage{"node": nodes})
+	wholes := make(map[*byte]bool)
+	for i := range 200 {
+		nodes = maps.Clone(nodes)
+		nodes[fmt.Sprint("n", i%100)] = encode(strings.Repeat("y", 1000) + fmt.Sprint(i))
+		if i%3 == 0 {
+			delete(nodes, fmt.Sprint("n", (i+50)%100))
+		}
+		tb.put(map[string]map[string]json.RawMessage{"node": nodes})
+		texts, to, err := tb.since(t.Context(), 0)
+		if err != nil || to != tb.version {
+			t.Fatalf("to %d of %d: %v", to, tb.version, err)
+		}
+		wholes[&texts[0][0]] = true
+		if i%10 != 9 {
+			continue
+		}
+		v := &viewer{t: t}
+		for _, text := range texts {
+			v.take(string(text))
+		}
+		if want, got := encode(tb.values), encode(v.values); !bytes.Equal(want, got) {
+			t.Fatalf("who comes at version %d has another table", to)
+		}
+	}
+	if len(wholes) > 10 {
+		t.Errorf("%d different texts of the whole table, of 100 KB each, for changes of 200 KB", len(wholes))
 	}
 }
 

@@ -21,7 +21,8 @@ type table struct {
 	values  map[string]map[string]json.RawMessage
 	kept    []change // the latest, in order
 	bytes   int      // of these
-	whole   []byte   // of this version; nil: not asked for yet
+	whole   []byte   // of version wholeAt; nil: nobody asked since much changed
+	wholeAt int64
 	changed chan struct{}
 }
 
@@ -72,7 +73,9 @@ func (t *table) put(kinds map[string]map[string]json.RawMessage) bool {
 	}
 	t.version++
 	t.keep(change{to: t.version, text: encode(m)})
-	t.whole = nil
+	if i := t.after(t.wholeAt); i < 0 || t.size(i) > len(t.whole)/2 {
+		t.whole = nil
+	}
 	close(t.changed)
 	t.changed = make(chan struct{})
 	return true
@@ -109,18 +112,33 @@ func (t *table) since(ctx context.Context, version int64) (texts [][]byte, to in
 	}
 }
 
+// missed is what leads from a version to the latest. Everybody who comes before half as much has changed as there is is sent the same whole, and
+// the changes since: who reads slowly keeps it, and many who do keep one.
 func (t *table) missed(version int64) (texts [][]byte) {
-	i := slices.IndexFunc(t.kept, func(c change) bool { return c.to == version+1 })
-	if version == 0 || i < 0 {
+	i := t.after(version)
+	if version <= 0 || i < 0 || i > len(t.kept) { // anybody can ask for any version
 		if t.whole == nil {
-			t.whole = encode(message{To: t.version, Of: t.id, Whole: true, Set: t.values})
+			t.whole, t.wholeAt = encode(message{To: t.version, Of: t.id, Whole: true, Set: t.values}), t.version
 		}
-		return [][]byte{t.whole}
+		texts, i = append(texts, t.whole), t.after(t.wholeAt)
 	}
 	for _, c := range t.kept[i:] {
 		texts = append(texts, c.text)
 	}
 	return texts
+}
+
+// after is the first of the kept changes that a viewer at the version has not; negative: more than these.
+func (t *table) after(version int64) int {
+	return int(version - t.version + int64(len(t.kept)))
+}
+
+// size is of the kept changes from the i-th on, in bytes.
+func (t *table) size(i int) (n int) {
+	for _, c := range t.kept[i:] {
+		n += len(c.text)
+	}
+	return n
 }
 
 // encode writes a value that cannot fail to be written.
