@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	_ "embed"
 	"encoding/hex"
+	"fmt"
 	"net"
 	"net/http"
 	"strings"
@@ -75,6 +76,7 @@ const (
 	sayUsed      = "This link was used already, or is of another run. Run `berth ui` again and open the link that it prints."
 	sayReads     = "The page only reads."
 	sayEarly     = "This link is kept for a person to open."
+	sayTunnel    = "This page answers at its own port alone, also through a tunnel: forward port %s of this machine from the same port of yours."
 )
 
 // in answers strangers itself, and hands on what is asked by who may.
@@ -86,7 +88,7 @@ func (g *guard) in(next http.Handler) http.Handler {
 		}
 		switch {
 		case !g.ours(r):
-			http.Error(w, sayElsewhere, http.StatusForbidden)
+			http.Error(w, g.elsewhere(r), http.StatusForbidden)
 		case r.URL.Path == "/" && r.URL.Query().Has("token") && reads(r):
 			g.exchange(w, r)
 		case !g.below(r):
@@ -127,6 +129,18 @@ func (g *guard) ours(r *http.Request) bool {
 	}
 	// A link on another site may open the page: without the key, which navigation does not have, it says nothing of the cluster.
 	return navigates(r) && !g.asks(r)
+}
+
+// elsewhere says why a request is not for this origin. One that came to another port of a loopback address came through a tunnel.
+func (g *guard) elsewhere(r *http.Request) string {
+	_, port, _ := net.SplitHostPort(g.hosts[0])
+	for _, h := range g.hosts {
+		name, _, _ := net.SplitHostPort(h)
+		if asked, at, err := net.SplitHostPort(r.Host); err == nil && asked == name && at != port && navigates(r) {
+			return fmt.Sprintf(sayTunnel, port)
+		}
+	}
+	return sayElsewhere
 }
 
 // below says whether the request is for the page.

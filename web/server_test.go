@@ -278,6 +278,7 @@ func TestStrangers(t *testing.T) {
 		{"wrong token", "GET", "/?token=00", nil, 403},
 		{"a name that somebody else points here", "GET", "/", func(r *http.Request) { r.Host = "evil.example" }, 403},
 		{"another port", "GET", "/", func(r *http.Request) { r.Host = "127.0.0.1:1" }, 403},
+		{"the near end of a tunnel", "GET", "/", func(r *http.Request) { r.Host = "localhost:1" }, 403},
 		{"a name that somebody else points here, with all else", "GET", page + "api/about", func(r *http.Request) { key(r); r.Host = "evil.example:7077" }, 403},
 		{"another origin", "GET", page + "api/about", func(r *http.Request) { key(r); r.Header.Set("Origin", "http://evil.example") }, 403},
 		{"the origin of another port", "GET", page + "api/about", func(r *http.Request) { key(r); r.Header.Set("Origin", "http://127.0.0.1:1") }, 403},
@@ -322,6 +323,15 @@ func TestStrangers(t *testing.T) {
 		if r.Header.Get("Content-Security-Policy") == "" || r.Header.Get("Access-Control-Allow-Origin") != "" {
 			t.Errorf("%s: headers %v", c.name, r.Header)
 		}
+	}
+	req, _ := http.NewRequest("GET", "http://"+address+"/", nil) // as a browser at the near end of a tunnel does
+	req.Host = "localhost:1"
+	req.Header.Set("Sec-Fetch-Mode", "navigate")
+	req.Header.Set("Sec-Fetch-Dest", "document")
+	if r, err := http.DefaultTransport.RoundTrip(req); err != nil {
+		t.Fatal(err)
+	} else if text, _ := io.ReadAll(r.Body); r.StatusCode != 403 || !strings.Contains(string(text), "forward port "+address[strings.LastIndex(address, ":")+1:]+" ") {
+		t.Errorf("a tunnel from another port: %d %s", r.StatusCode, text)
 	}
 	for i, want := range []int{200, 403} {
 		r, err := http.Get(link)
