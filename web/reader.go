@@ -95,6 +95,7 @@ type source struct {
 type reader struct {
 	client    kubernetes.Interface
 	customs   dynamic.Interface
+	clock     *clock
 	namespace string // read alone where the whole cluster may not be
 	changed   func()
 
@@ -105,9 +106,10 @@ type reader struct {
 	sources map[string]source
 }
 
-func newReader(cfg *rest.Config, namespace string, changed func()) (*reader, error) {
+func newReader(cfg *rest.Config, namespace string, clock *clock, changed func()) (*reader, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS, cfg.Burst = 50, 100
+	clock.listen(cfg)
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return nil, err
@@ -116,7 +118,7 @@ func newReader(cfg *rest.Config, namespace string, changed func()) (*reader, err
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{client: client, customs: customs, namespace: namespace, changed: changed, stores: make(map[string]cache.Store), all: true, sources: make(map[string]source)}
+	r := &reader{client: client, customs: customs, clock: clock, namespace: namespace, changed: changed, stores: make(map[string]cache.Store), all: true, sources: make(map[string]source)}
 	for _, k := range watchedKinds {
 		r.sources[k.resource] = source{}
 	}
@@ -276,7 +278,7 @@ func (r *reader) failed(resource, only string, err error) {
 		s = source{Synced: true}
 	} else {
 		if s.Error == "" {
-			s.Since = time.Now().UnixMilli()
+			s.Since = r.clock.now().UnixMilli()
 		}
 		s.Error, s.Only, s.Forbidden = err.Error(), only, apierrors.IsForbidden(err) || only != ""
 	}
@@ -290,7 +292,7 @@ func (r *reader) read() (f *facts.Facts, sources map[string]source, ready bool) 
 	r.mu.Lock()
 	stores, sources := maps.Clone(r.stores), maps.Clone(r.sources)
 	r.mu.Unlock()
-	f = &facts.Facts{At: time.Now()}
+	f = &facts.Facts{At: r.clock.now()}
 	for _, k := range watchedKinds {
 		if s := stores[k.resource]; s != nil {
 			for _, o := range s.List() {

@@ -45,6 +45,7 @@ type Server struct {
 	table    *table
 	reader   *reader
 	past     *past
+	clock    *clock
 	log      *slog.Logger
 	stuck    time.Duration
 	drawn    func(sum total, told map[string]source) // hears of every picture; nil: the table has it
@@ -81,7 +82,7 @@ func New(o Options) (*Server, error) {
 // newServer makes one that nobody can reach.
 func newServer(o Options) (*Server, error) {
 	s := &Server{
-		table: newTable(), past: newPast(), log: o.Log, stuck: o.stuck, waits: o.Waits, places: newPlaces(mostViewers, mostViewers),
+		table: newTable(), past: newPast(), clock: newClock(), log: o.Log, stuck: o.stuck, waits: o.Waits, places: newPlaces(mostViewers, mostViewers),
 		dirty: make(chan struct{}, 1), cameFleet: make(chan struct{}, 1), cameLine: make(chan struct{}, 1),
 	}
 	s.desk = desk{
@@ -98,7 +99,7 @@ func newServer(o Options) (*Server, error) {
 	if s.assets, err = fs.Sub(embedded, "assets"); err != nil {
 		return nil, err
 	}
-	s.reader, err = newReader(o.Config, o.Namespace, func() { signal(s.dirty) })
+	s.reader, err = newReader(o.Config, o.Namespace, s.clock, func() { signal(s.dirty) })
 	return s, err
 }
 
@@ -172,7 +173,10 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("/api/stream", func(w http.ResponseWriter, r *http.Request) { s.stream(w, r, "", "", always) })
 	mux.HandleFunc("/api/table", func(w http.ResponseWriter, r *http.Request) { s.whole(w, r, s.table) })
 	s.routes(mux)
-	return s.guard.in(mux)
+	return s.guard.in(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.clock.stamp(w)
+		mux.ServeHTTP(w, r)
+	}))
 }
 
 const (
@@ -194,8 +198,8 @@ func (s *Server) drawFleet(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case now := <-tick.C:
-			s.past.tick(now)
+		case <-tick.C:
+			s.past.tick(s.clock.now())
 			if !s.fleet.late && time.Since(s.fleet.whole) < recount {
 				continue
 			}
@@ -288,7 +292,7 @@ func (s *Server) askLine(ctx context.Context) {
 			}
 			s.table.put(kinds)
 		} else {
-			s.past.line(began, workloads)
+			s.past.line(s.clock.now(), workloads)
 			q, w := lineRows(queues, workloads)
 			s.table.put(map[string]map[string]json.RawMessage{kindQueue: q, kindWorkload: w, kindLine: rows(map[string]source{"scheduler": status})})
 		}

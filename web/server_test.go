@@ -586,7 +586,7 @@ func TestPast(t *testing.T) {
 func TestPartsAreTheWhole(t *testing.T) {
 	a := newAPIServer(t)
 	a.fill(200)
-	r, err := newReader(a.config(), "team", func() {})
+	r, err := newReader(a.config(), "team", newClock(), func() {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -203,6 +203,7 @@ func (s *sharing) serve(w http.ResponseWriter, r *http.Request, v *answer.Viewer
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
 	r = r.WithContext(ctx)
+	s.clock.stamp(w)
 	if r.URL.Path == "/api/stream" {
 		lasting, end := context.WithTimeoutCause(ctx, s.o.life, errAgain)
 		defer end()
@@ -352,7 +353,7 @@ func (s *sharing) askLine(ctx context.Context) {
 		if s.failed = err; err == nil {
 			s.latest = &all
 			_, workloads := all.For(answer.Rights{Workloads: true, Nodes: true, Pods: true})
-			s.past.line(began, workloads)
+			s.past.line(s.clock.now(), workloads)
 		}
 		for _, c := range s.scopes.held {
 			s.tell(c)

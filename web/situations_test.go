@@ -78,9 +78,18 @@ var situations = []situation{
 		q.steps = told(8, time.Now().Add(-time.Hour), time.Now())
 		return q
 	}, then: func(_ *Server, _ func(), b *browser) {
-		b.Until(`document.querySelector("#notes").innerText.includes("clocks of this browser and of the server are 2 h apart")`)
+		b.Until(`document.querySelector("#notes").innerText.includes("clocks of this browser and of the cluster are 2 h apart")`)
 	}, reads: map[string]string{
-		"fleet": "64 GPUs on 8 nodes", "queues": "4 min", "why": "7 min to 19 min|8 min to 20 min", "ledger": "vision", "health": "of 64 GPUs",
+		"fleet": "64 GPUs on 8 nodes", "queues": "4 min|5 min|6 min", "why": "6 min to 18 min|7 min to 19 min|8 min to 20 min", "ledger": "vision", "health": "of 64 GPUs",
+	}},
+	{name: "laptop", world: func(a *apiServer) *scripted { // the server's clock is the browser's, and not the cluster's
+		a.ahead = -26 * time.Hour
+		a.fill(8)
+		return research().at(a.ahead)
+	}, then: func(_ *Server, _ func(), b *browser) {
+		b.Until(`document.querySelector("#notes").innerText.includes("clocks of this browser and of the cluster are 26 h apart")`)
+	}, reads: map[string]string{
+		"fleet": "64 GPUs on 8 nodes", "queues": "4 min|5 min|6 min", "why": "6 min to 18 min|7 min to 19 min|8 min to 20 min", "ledger": "2,048", "health": "of 62 GPUs",
 	}},
 }
 

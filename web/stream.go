@@ -75,7 +75,7 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, which func(conte
 			if q := r.URL.Query(); first && q.Get("of") == t.id { // it has the whole from api/table
 				version, _ = strconv.ParseInt(q.Get("since"), 10, 64)
 				w.Header().Set("Content-Type", "text/event-stream")
-				if !send(w, "now", encode(time.Now().UnixMilli())) || out.Flush() != nil { // there may be nothing else to say for a while
+				if !send(w, "now", encode(s.clock.now().UnixMilli())) || out.Flush() != nil { // there may be nothing else to say for a while
 					return nil
 				}
 			}
@@ -88,7 +88,7 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, which func(conte
 			s.log.Warn("page: no write deadline", "err", err)
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
-		if !send(w, "now", encode(time.Now().UnixMilli())) {
+		if !send(w, "now", encode(s.clock.now().UnixMilli())) {
 			return nil
 		}
 		for _, t := range texts {

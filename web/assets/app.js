@@ -11,10 +11,11 @@ import * as health from "./health.js";
 const views = { fleet: ["Fleet", fleet], queues: ["Queues", queues], why: ["Why", why], ledger: ["Ledger", ledger], health: ["Health", health] };
 const main = document.getElementById("main");
 let leave = () => {};
-let shown = "";
+let shown = "", shownAt = 0; // by how much the server's clock was ahead
 
 function route() {
   const { view, params } = read();
+  shownAt = state.skew;
   leave();
   shown = one(view, Object.keys(views));
   const [title, module] = views[shown];
@@ -68,7 +69,7 @@ function tell() {
   else if (!live && state.sorry) lines.push(["bad", `${state.sorry}${state.heard ? ` What is shown is ${span(quiet)} old.` : ""}`]);
   else if (!live && state.ended) lines.push(["bad", `The server of this page has ended. Run \`berth ui\` and open its link. What is shown is ${span(quiet)} old.`]);
   else if (!live && state.heard) lines.push(["bad", `The server does not answer. What is shown is ${span(quiet)} old.`]);
-  if (Math.abs(state.skew) > 5000) lines.push(["", `The clocks of this browser and of the server are ${span(Math.abs(state.skew))} apart. Times are the server's.`]);
+  if (Math.abs(state.skew) > 5000) lines.push(["", `The clocks of this browser and of the cluster are ${span(Math.abs(state.skew))} apart. Times are the cluster's.`]);
   const all = (names) => (names.length < 2 ? names[0] : `${names.slice(0, -1).join(", ")} and ${names[names.length - 1]}`);
   const never = [], partly = new Map(), ours = [];
   for (const [name, s] of table.source) {
@@ -94,4 +95,4 @@ ask("about").then((a) => { shared = !!a.shared; grant = a.grant || ""; tell(); d
 performance.mark("started");
 await Promise.race([clocked, new Promise((done) => setTimeout(done, 1000))]);
 route();
-if (!state.skew) clocked.then(() => { if (state.skew) route(); }); // it was late, and what the views asked for is of another time
+onChange(() => { if (Math.abs(state.skew - shownAt) > 5000) route(); }); // what the view asked for is of another time

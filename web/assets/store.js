@@ -60,8 +60,8 @@ function take(message) {
 let of = ""; // the table that the version is of
 let retry = 500, again = false;
 
-// clocked is kept once the server's clock is known: to a second, by its first answer, and then by its stream. Views ask for spans of time, so
-// a browser whose clock is wrong must not ask before.
+// clocked is kept once the cluster's clock is known, which the server goes by: to a second, by its first answer, and then by its stream. Views
+// ask for spans of time, so a browser whose clock is wrong must not ask before.
 export const clocked = first.then((answer) => {
   const off = Date.parse(answer.headers.get("Date")) + 500 - Date.now();
   if (!state.heard && Math.abs(off) > 2000) state.skew = off;
@@ -131,7 +131,7 @@ function hear(event, data) {
 // may stand while the machine sleeps: the longer time is shown.
 export const silent = () => (state.heard ? Math.max(Date.now() - state.heard, performance.now() - state.heardAt) : 0);
 
-// now is the server's clock.
+// now is the cluster's clock.
 export const now = () => Date.now() + state.skew;
 
 export const waiting = () => [...table.workload.values()].filter((w) => w.state === "waiting").sort((a, b) => a.order - b.order);
