@@ -108,16 +108,14 @@ func (w *world) findMachines() {
 			claims[id] = c
 		}
 	}
-	nodes := slices.SortedFunc(slices.Values(w.facts.Nodes), func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
 	named := make(map[string]bool)
-	for _, n := range nodes {
-		named[n.Name] = true
-		if id := n.Spec.ProviderID; id != "" {
-			if byID[id] {
-				continue // a second Node object of one machine pays nothing
-			}
-			byID[id] = true
+	for _, n := range slices.SortedFunc(slices.Values(w.facts.Nodes), likelier) {
+		id := n.Spec.ProviderID
+		if named[n.Name] || id != "" && byID[id] {
+			named[n.Name] = true
+			continue // a second Node object of one machine pays nothing
 		}
+		named[n.Name], byID[id] = true, id != ""
 		if w.stack.Nodes[n.Name] != nil || len(w.devices[n.Name]) > 0 {
 			w.machines = append(w.machines, w.ofNode(n, claims[n.Spec.ProviderID]))
 		}
@@ -135,6 +133,18 @@ func (w *world) findMachines() {
 	w.ofAsked(named)
 	w.ofPools(named)
 	slices.SortStableFunc(w.machines, func(a, b *machine) int { return strings.Compare(a.name, b.name) })
+}
+
+// likelier orders Node objects such that of those of one machine the first is the one that its kubelet keeps: one that is Ready, else the last
+// that was made.
+func likelier(a, b *corev1.Node) int {
+	unready := func(n *corev1.Node) int {
+		if facts.NodeReady(n) {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(unready(a), unready(b)), b.CreationTimestamp.Compare(a.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 }
 
 func (w *world) ofNode(n *corev1.Node, claim *unstructured.Unstructured) *machine {

@@ -72,7 +72,7 @@ func (f *Facts) ForeignNamed(kind, namespace, name string) *unstructured.Unstruc
 	return nil
 }
 
-// ForeignNames are the names of the objects of the kind, sorted.
+// ForeignNames are the names of the objects of the kind, sorted, each once.
 func (f *Facts) ForeignNames(kind, namespace string) []string {
 	var out []string
 	for _, u := range f.Foreign[kind] {
@@ -81,5 +81,5 @@ func (f *Facts) ForeignNames(kind, namespace string) []string {
 		}
 	}
 	slices.Sort(out)
-	return out
+	return slices.Compact(out)
 }

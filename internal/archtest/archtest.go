@@ -161,7 +161,7 @@ var Rules = map[string]Rule{
 	"capacity/cloud": {Ring: Pure, Imports: []string{"api/v1alpha1", "diagnose/gpustack"}, Objects: true},
 	"capacity/join": {Ring: Pure, Imports: []string{
 		"api/v1alpha1", "capacity", "capacity/bill", "capacity/payer", "diagnose/check", "diagnose/check/l1", "diagnose/check/l2", "diagnose/doctor", "diagnose/facts", "diagnose/gpustack", "kube/dialect", "kube/dialect/karpenter",
-	}, Objects: true, Tests: []string{"engine/why"}},
+	}, Objects: true, Tests: []string{"engine", "engine/why", "kube/convert"}},
 
 	"capacity/launch":      {Ring: Pure, Imports: []string{"engine"}},
 	"capacity/maintenance": {Ring: Pure},
