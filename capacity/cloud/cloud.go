@@ -98,6 +98,9 @@ func itemsOf(tree any) ([]map[string]any, error) {
 				return itemsOf(list)
 			}
 		}
+		if one, ok := t["CapacityReservation"].(map[string]any); ok { // that was created or bought just now
+			t = one
+		}
 		return []map[string]any{t}, nil
 	}
 	return nil, errors.New("this is no list of reservations")

@@ -2,6 +2,7 @@ package cloud
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,6 +38,18 @@ func (f *fields) has(path string) bool {
 	v := f.at(path)
 	f.used[path] = was
 	return v != nil
+}
+
+// lift has the fields of an object stand beside it, where none of their name does.
+func (f *fields) lift(name string) {
+	below, _ := f.tree[name].(map[string]any)
+	if below == nil {
+		return
+	}
+	out := maps.Clone(below)
+	maps.Copy(out, f.tree)
+	delete(out, name)
+	f.tree = out
 }
 
 // text is a string; "" where there is none.

@@ -62,7 +62,8 @@ func readGCP(f *fields) (v1alpha1.Reservation, error) {
 	if required, _ := f.at("specificReservationRequired").(bool); required {
 		r.Spec.Match = v1alpha1.MatchTargeted
 	}
-	r.Spec.End = f.time("deleteAtTime") // of those that a calendar or a future reservation made, too
+	r.Spec.Start = f.time("creationTimestamp") // it is paid for since then
+	r.Spec.End = f.time("deleteAtTime")        // of those that a calendar or a future reservation made, too
 	r.Status.State = stateIn(f, "status", gcpStates)
 	model, count := accelerators(f, at+"instanceProperties.guestAccelerators")
 	if err == nil {
@@ -142,6 +143,7 @@ func accelerators(f *fields, path string) (model string, count int64) {
 
 // readAzure reads a capacity reservation of a group. AKS names zones LOCATION-NUMBER.
 func readAzure(f *fields) (r v1alpha1.Reservation, err error) {
+	f.lift("properties") // the command line prints them beside the name, the API below
 	r.Spec.ID = f.text("id")
 	name, group := f.text("name"), ""
 	parts := strings.Split(r.Spec.ID, "/")
