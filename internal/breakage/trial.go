@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -506,6 +507,9 @@ func (t *trial) judge(ctx context.Context, s *sight) {
 	a, still, err := t.ask(ctx)
 	t.asked = time.Since(t.since)
 	switch {
+	case died(err):
+		t.result.result, t.why, t.seen = counted, err.Error(), s.states[t.target]
+		return
 	case err != nil:
 		t.why = err.Error()
 		return
@@ -517,6 +521,13 @@ func (t *trial) judge(ctx context.Context, s *sight) {
 	t.score(ctx)
 	t.tryFixes(ctx)
 	t.scoreFix()
+}
+
+// died says whether the program was killed by its own panic, for which Go exits with code 2, or took a question that it should know for wrong
+// usage, which has the same code: a mutation to which it has no answer is one that it answers wrongly.
+func died(err error) bool {
+	var exit *exec.ExitError
+	return errors.As(err, &exit) && exit.ExitCode() == 2
 }
 
 // askable is the workload to ask about: the broken one, else one of those that show the effect and exist.
