@@ -16,6 +16,10 @@ import (
 // end at 15:00, and 20 are free. At 16:00 a needs 40 and 30 will have ended, so that 10 must be left. A pod without a run
 // time may have 10 GiB of card 0; one that is over by 16:00 may have all 20.
 //
+// Memory, compute and the number of pods are kept apart, and each must be left: of what a card has two may be plenty and the
+// third used up. A part with all of a card's compute, and a pod that has the card whole, exclude all others, and so need all
+// three.
+//
 // The needs follow from the reservations and from the pods and holds of the node, and are worked out for each question.
 // One costs a look at each of these, and at the end of each pod.
 
@@ -106,6 +110,7 @@ func (c cardNeeds) kept() (out []cluster.Kept) {
 // owedCards is what promised gangs other than g need of each card of the node at the given time, less what will have ended
 // on it by then: the same as owed, by card. nil where nothing of a card is promised. g nil leaves no gang out.
 func (c *Calendar) owedCards(n *cluster.Node, g *cluster.Gang, at time.Time) cardNeeds {
+	// First what is needed by promised gangs that are there at the time.
 	var sum cardNeeds
 	for _, r := range c.reserved[n] {
 		if r.gang != nil && r.gang != g && r.holdsAt(at) {

@@ -19,6 +19,22 @@ import (
 // the rest. It is complete and can be added up by hand: the rows are all nodes, the sums of the rows are the sums of the
 // domains, and no domain reaches what is needed. internal/oracle does add it up.
 //
+// For example (scenario gang-must-share-a-rack), a gang of 16 pods of one GPU must share one of three racks of four nodes.
+// Rack r1 has 8 GPUs free, two on each node; r2 has 8, all on one node; r3 has 10, on two nodes. All nodes look alike to the
+// class, so that there is one class of nodes and one row for each rack:
+//
+//	26 fit in all                                                                          Total
+//	  r1 fits 8                                                                            Domains
+//	    4 nodes of class 0, such as n00: 8 fit                                             a row
+//	  r2 fits 8
+//	    4 nodes of class 0, such as n04: 8 fit; nvidia.com/gpu short by at least 1 on 3 nodes
+//	  r3 fits 10
+//	    4 nodes of class 0, such as n08: 10 fit; nvidia.com/gpu short by at least 1 on 2 nodes
+//	  class 0: 128 cpu, 1Ti memory, 8 nvidia.com/gpu, 110 pods; 8 fit when empty           Classes
+//
+// 10 is the most that one rack holds, and 10 < 16; but 26 >= 16, and so the cause is that the room is not in one rack
+// (why.TopologyFragmented).
+//
 // A plan may have to prove thousands of refusals on thousands of nodes. Two things make that cheap. Nodes of one kind look
 // alike to a class, so that what excludes them is worked out once for each kind (kindProof). And the counts are kept by
 // bucket and added up by domain, so that a change on one node costs one bucket (table.go). This file has the first, and what
@@ -349,7 +365,8 @@ func (x *Index) describeKind(c *Class, n *cluster.Node, told []string) why.Class
 // of work ever helps (why.LargerThanAnyNode).
 func (x *Index) perEmpty(c *Class, n *cluster.Node) int64 {
 	k := Quotient(x.Kind(n).size, c.Demands)
-	// The devices are asked on a copy of the node on which all of them are free and healthy.
+	// The devices are asked on a copy of the node on which all of them are free and healthy. Of what the copy leaves out, such
+	// as pods and holds, deviceRoom reads nothing.
 	if c.Shape.HasGPU && k > 0 {
 		empty := cluster.Node{Spec: n.Spec, GPUsByClaims: n.GPUsByClaims, Models: n.Models, Uniform: n.Uniform, Devices: slices.Clone(n.Devices), FreeDevices: int64(len(n.Devices))}
 		for i := range empty.Devices {
@@ -408,6 +425,7 @@ func (x *Index) clauses(c *Class, n *cluster.Node, is maskState) []why.Clause {
 // are listed and not the first, because removing one alone would not help.
 func (x *Index) excluding(c *Class, n *cluster.Node, add func(why.ClauseKind, string)) {
 	spec, node, match, told := c.Shape.Spec, n.Spec, x.matcherOf(c.look), 0
+	// match.selector is sorted by label, so that of many labels the same ones are told each time.
 	for i := range match.selector {
 		if l := &match.selector[i]; told < mostTold && !l.matches(&x.kindsOf[n.Index]) {
 			add(why.BySelector, l.detail)

@@ -25,6 +25,10 @@ import (
 // That costs the nodes of the domains that flip. Of a spread constraint all answers depend on the domain with the fewest
 // pods: where that changes, it costs a look at every domain as well.
 //
+// For example (scenario pods-spread), pods app=web must be at most 1 apart between racks a, b and c, which run 2, 2 and 1 of
+// them. c has the fewest; a and b are 1 above it and admit no more; c admits as many as bring it 1 above the next, which is 2.
+// But c has no GPU left: the next pod waits, and the certificate says for a and b "2 in a, 1 in the least".
+//
 // Pods that are to come, because they are nominated to a node or have a place held there, count as if they were there where that keeps a
 // pod out, and do not where it would let one in: for anti-affinity in both directions, for a constraint in the pod's own
 // domain and not in the one with the fewest, and not for affinity. Where pods to come could lose their place by a rule of

@@ -24,6 +24,15 @@ import (
 // 100 and n3 has 0: n2 is best. When n1 loses its taint, no node has one, the end moves to 0, and all three are weighed anew:
 // n1 has 200.
 //
+// What each plugin of Kubernetes becomes here, where the ends of each kind are over the nodes that the class fits on:
+//
+//	NodeAffinity        2 * 100 * near/e.near                                       more matching weight is better
+//	TaintToleration     3 * -100 * taints/e.taints                                  fewer discouraging taints are better
+//	InterPodAffinity    2 * 100 * (pods-e.podsLow)/e.podsRange                      more weight of preferred rules
+//	PodTopologySpread   2 * 100 * (e.spreadHigh+e.spreadLow-spread)/e.spreadHigh    fewer pods around are better
+//	ImageLocality       1 * images                                                  already between 0 and 100
+//	DynamicResources    2 * 100 * rank/e.rank                                       the better alternative of a claim
+//
 // Ends are exact up to 63, and of six significant bits above: with a range of thousands nearly every pod that is placed would
 // move one. They depend on nothing but the state, so a class that was followed and one that was counted anew give the same
 // scores (TestScoresFollowTheModel).

@@ -25,6 +25,11 @@ import (
 //	Committed                  quota and lending: what will be held once leavers are gone and holds are taken
 //	Firm                       quota for work that may not be evicted: what can never be asked back
 //
+// For example, queue team has a quota of 8 GPUs and a limit of 16. It runs 12 GPUs, of which 4 may not be evicted and 2 are
+// leaving, and 1 is held for a workload that waits for its victims. Used + Pledged is 13: the limit has room for 3 more.
+// Committed is 12 - 2 + 1 = 11: the team borrows 3, and whatever it starts is borrowed too. Firm is 4: work that may not be
+// evicted may have 4 more.
+//
 // Nothing is kept. An answer holds for the model and the time at which it was asked; a trial changes both accounts and
 // answer. It costs the depth of the queue times its limits (lend.go has the costs of lending).
 
