@@ -162,8 +162,12 @@ func TestWhyClaimsNothing(t *testing.T) {
 			map[string]any{"layer": "L2", "cause": "node-not-ready", "owner": "platform", "binding": true, "message": "node gpu-0 is not Ready"},
 			map[string]any{"layer": "L4", "cause": "image-not-pulled", "owner": "user", "message": "noticed"},
 		},
-		"advice": "ask who runs the nodes", "unheeded": []string{"annotation berth.dev/prioritiy is not known"}, "unseen": []any{map[string]string{"resource": "nodes", "reason": "forbidden"}},
+		"advice": "ask who runs the nodes", "unheeded": []string{"annotation berth.dev/prioritiy is not known"}, "unseen": []any{
+			map[string]string{"resource": "nodes", "reason": "forbidden"}, map[string]string{"resource": "pods", "except": "team", "reason": "forbidden"},
+			map[string]string{"resource": "pods/log", "namespace": "team-0", "reason": "forbidden"}, map[string]string{"resource": "decisions", "reason": "not read before noon"},
+		},
 	}
+	q.capacity.(map[string]any)["unseen"] = []any{map[string]string{"resource": "reservations.berth.dev", "reason": "forbidden"}}
 	s := start(t, a, q, time.Second)
 	b := browse(t, 1000, 700)
 	b.open(s.Link())
@@ -172,8 +176,13 @@ func TestWhyClaimsNothing(t *testing.T) {
 	if got, want := b.Text(`[...document.querySelectorAll(".rung em")].map((e) => e.innerText).join("; ")`), "not seen; 1 finding; not reached; 1 finding, not in the way"; got != want {
 		t.Errorf("the ladder says %q, want %q", got, want)
 	}
-	for _, want := range []string{"No verified fix.", "What usually helps: ask who runs the nodes", "No effect: annotation berth.dev/prioritiy is not known.", "Not seen: nodes"} {
+	for _, want := range []string{"No verified fix.", "What usually helps: ask who runs the nodes", "No effect: annotation berth.dev/prioritiy is not known.", "Not seen: decisions (not read before noon).",
+		"Not seen, because the user of your kubeconfig may not read them: nodes, pods outside namespace team and pods/log in namespace team-0.",
+		"Ask an administrator of the cluster for the right to list nodes, to list pods in all namespaces and to get pods/log in namespace team-0."} {
 		b.Until(fmt.Sprintf(`document.querySelector(".diagnosis").innerText.includes(%q)`, want))
 	}
 	b.sound("the ladder")
+	b.goTo("ledger")
+	b.Until(`document.querySelector("main").innerText.includes("may not read them: reservations.") && document.querySelector("main").innerText.includes("for the right to list reservations.berth.dev.")`)
+	b.sound("what the ledger does not see")
 }

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -71,6 +73,13 @@ type desk struct {
 	looked    *turns // of those about the decision log
 	history   func() history
 	about     about
+	may       func(context.Context, wish) (bool, error) // whether the person may read it; nil: a page for one person, who needs not ask
+}
+
+// wish is a kind that somebody would like to read.
+type wish struct {
+	group, resource, below string // nodes; clusterqueues of kueue.x-k8s.io; log below pods
+	namespace              string // "": all
 }
 
 // routes are the paths of all questions.
@@ -86,6 +95,9 @@ func (s *desk) routes(mux *http.ServeMux) {
 	mux.HandleFunc("/api/difference", s.ask(s.looked, s.difference))
 	mux.HandleFunc("/api/happened", s.ask(s.looked, s.happened))
 	mux.HandleFunc("/api/whatif", s.ask(s.asked, s.imagine))
+	if s.may != nil {
+		mux.HandleFunc("/api/rights", s.ask(nil, s.rights))
+	}
 }
 
 // ask makes a handler of a question that waits for its turn; nil: what is known already takes none. Errors are told in a sentence, as the
@@ -208,6 +220,40 @@ func (s *desk) happened(ctx context.Context, q url.Values) (any, error) {
 		return nil, err
 	}
 	return s.questions.Happened(ctx, from, to)
+}
+
+// mostWishes bounds the rights that are looked at for one question.
+const mostWishes = 100
+
+// rights says which kinds the viewer may read themselves, of those that are asked about as KIND.GROUP:NAMESPACE. What they may read and an
+// answer does not have is what the page itself may not.
+func (s *desk) rights(ctx context.Context, q url.Values) (any, error) {
+	out := struct {
+		Mine []string `json:"mine"`
+	}{Mine: []string{}}
+	if len(q["of"]) > mostWishes {
+		return nil, badQuestion(fmt.Sprintf("ask about %d kinds at most", mostWishes))
+	}
+	for _, of := range q["of"] {
+		name, namespace, _ := strings.Cut(of, ":")
+		i := slices.IndexFunc(facts.Kinds, func(k *facts.KindInfo) bool { name, _, _ := strings.Cut(name, "/"); return k.Name() == name })
+		if i < 0 {
+			continue
+		}
+		w := wish{group: facts.Kinds[i].Group, resource: facts.Kinds[i].Resource, namespace: namespace}
+		_, w.below, _ = strings.Cut(name, "/")
+		if !facts.Kinds[i].Namespaced {
+			w.namespace = ""
+		}
+		ok, err := s.may(ctx, w)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			out.Mine = append(out.Mine, of)
+		}
+	}
+	return out, nil
 }
 
 // timesOf reads a span, in milliseconds. It may be empty: what was decided at one moment.

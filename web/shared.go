@@ -226,6 +226,9 @@ func (s *sharing) serve(w http.ResponseWriter, r *http.Request, v *answer.Viewer
 	}
 	d := &desk{questions: s.o.Questions(v, rights), namespace: v.Namespace, person: v.Person(), asked: s.asked, looked: s.looked, about: s.about, history: func() history { return s.past.history().cut(rights) }}
 	d.about.Namespace = v.Namespace
+	d.may = func(ctx context.Context, w wish) (bool, error) {
+		return v.May(ctx, w.group, w.resource, w.below, w.namespace)
+	}
 	mux := http.NewServeMux()
 	d.routes(mux)
 	mux.ServeHTTP(w, r)

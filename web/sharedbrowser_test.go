@@ -52,9 +52,15 @@ func (f failing) Error(_ http.ResponseWriter, _ *http.Request, err error) {
 func TestSharedPageInTheBrowser(t *testing.T) {
 	a := newAPIServer(t)
 	a.fill(16)
-	h := newHouse(t, a, research())
+	q := research()
+	q.why.(map[string]any)["unseen"] = []any{
+		map[string]string{"resource": "nodes", "reason": "forbidden"}, map[string]string{"resource": "events", "reason": "forbidden"}, map[string]string{"resource": "pods", "except": "team-0", "reason": "forbidden"},
+		map[string]string{"resource": "clusterqueues.kueue.x-k8s.io", "reason": "no answer in time"},
+	}
+	h := newHouse(t, a, q)
 	h.admin()
 	h.tenant()
+	h.let("tenant", append(h.rights["tenant"], "list events team-0")...)
 	for _, kind := range []string{"daemonsets", "pools"} {
 		a.forbidden[kind] = true
 	}
@@ -70,6 +76,12 @@ func TestSharedPageInTheBrowser(t *testing.T) {
 	b.Until(`document.querySelector("table.line tbody").innerText.includes("job/llama")`)
 	b.Do(`document.querySelector("table.line a").click()`)
 	b.Until(`document.querySelector(".sentence")?.innerText.startsWith("4 pods need 8 GPUs")`)
+	for _, want := range []string{ // the viewer's rights, and the scheduler's
+		"Not seen, because you may not read them: nodes and pods outside namespace team-0.", "for the right to list nodes and to list pods in all namespaces.",
+		"Not seen, because the scheduler, which makes this page, may not read them: events.", "Not seen: clusterqueues.kueue.x-k8s.io (no answer in time).",
+	} {
+		b.Until(fmt.Sprintf(`document.querySelector(".diagnosis").innerText.includes(%q)`, want))
+	}
 	for _, v := range viewNames {
 		b.goTo(v)
 		b.Until(`document.body.innerText.split("The scheduler makes this page, and has no right to list daemonsets and pools of the whole cluster").length === 2 && document.querySelector("#notes .command code").innerText === "kubectl create clusterrolebinding the-right"`)

@@ -84,6 +84,17 @@ func (v *Viewer) Rights(ctx context.Context) (r Rights, err error) {
 	return r, nil
 }
 
+// May says whether the viewer may read a kind themselves: list its objects in the namespace ("": in all), or get what is below them, as the
+// logs of pods.
+func (v *Viewer) May(ctx context.Context, group, resource, below, namespace string) (bool, error) {
+	verb := "list"
+	if below != "" {
+		verb = "get"
+	}
+	a := &asking{Request: (&http.Request{}).WithContext(ctx), s: v.s, user: v.user}
+	return a.allowed(verb, group, resource+"/"+below, namespace, "")
+}
+
 // mayLook fails unless the user may have the page of the namespace.
 func (a *asking) mayLook(namespace string) error {
 	return a.may("get", PageResource, namespace, PageName)

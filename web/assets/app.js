@@ -1,5 +1,6 @@
-import { ask, copyable, fill, h, span } from "./dom.js";
+import { copyable, fill, h, span } from "./dom.js";
 import { admitted } from "./first.js";
+import { about } from "./rights.js";
 import { clocked, onChange, silent, state, table, now } from "./store.js";
 import { link, one, read } from "./url.js";
 import * as fleet from "./fleet.js";
@@ -59,8 +60,9 @@ paint();
 
 // How old what is shown is, and what cannot be read.
 const age = document.getElementById("age"), notes = document.getElementById("notes");
-let said = "", shared = false, grant = "";
+let said = "";
 function tell() {
+  const { shared, grant } = state.about;
   const quiet = silent(), live = state.connected && quiet < 12000;
   age.className = live ? "live" : "stale";
   age.textContent = live ? "live" : state.sorry ? "not live" : state.heard ? `${span(quiet)} old` : "connecting";
@@ -78,8 +80,8 @@ function tell() {
     else if (s.forbidden) never.push(name);
     else if (s.error) lines.push(["bad", `${name} could not be read for ${span(now() - s.since)}: ${s.error}`]);
   }
-  if (never.length) lines.push(["", `Your rights: you may not read ${all(never)}. What depends on them is not shown.`]);
-  for (const [only, names] of partly) lines.push(["", `Your rights: you may read ${all(names)} in namespace ${only} alone. There may be more than is shown.`]);
+  if (never.length) lines.push(["", `Your rights: you may not read ${all(never)}. What depends on them is not shown. An administrator of the cluster can give you the right to list them.`]);
+  for (const [only, names] of partly) lines.push(["", `Your rights: you may read ${all(names)} in namespace ${only} alone. There may be more than is shown: the right to list them in all namespaces shows it.`]);
   if (ours.length) lines.push(["", `The scheduler makes this page, and has no right to list ${all(ours)} of the whole cluster: what they would explain is not shown, whoever looks.${grant ? " An administrator gives it the right; viewers without it still see none of them:" : ""}`, grant]);
   const line = table.line.get("scheduler");
   if (line?.error) lines.push(["", `Queues and the line: ${line.error}`]);
@@ -91,7 +93,7 @@ function tell() {
 onChange(tell);
 setInterval(tell, 1000);
 
-ask("about").then((a) => { shared = !!a.shared; grant = a.grant || ""; tell(); document.getElementById("cluster").textContent = [a.cluster, shared && a.namespace && `namespace ${a.namespace}`].filter(Boolean).join(" · "); }).catch(() => {});
+about.then((a) => { tell(); document.getElementById("cluster").textContent = [a.cluster, a.shared && a.namespace && `namespace ${a.namespace}`].filter(Boolean).join(" · "); });
 performance.mark("started");
 await Promise.race([clocked, new Promise((done) => setTimeout(done, 1000))]);
 route();

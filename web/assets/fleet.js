@@ -6,6 +6,7 @@ import { ways, kinds, marked, readTheme, pixels } from "./colour.js";
 import { nodeTable } from "./nodetable.js";
 import { whyLink } from "./queues.js";
 import { clock } from "./chart.js";
+import { notSeen } from "./rights.js";
 
 // Bitmaps of blocks are kept at the scale at which they are shown; a block that would be larger is drawn cell by cell, of
 // which few are in sight then.
@@ -414,7 +415,7 @@ export function show(main, params) {
         found = new Map((w.nodes || []).map((n) => [n.node, n.pods]));
         fill(result, h("div.head", h("h2", `${pods.value} × ${gpus.value} GPUs`), h("button", { type: "button", "aria-label": "Close", onclick: () => { found = new Map(); fill(result); detail(); later(); } }, "×")),
           h("p.verdict." + w.verdict, w.verdict), h("p", w.summary), found.size > 0 && h("p.hint", `${plural(found.size, "node")}: framed in the picture.`), found.size > 0 && h("ul.works", [...found].slice(0, 12).map(([n, p]) => h("li", h("a", { href: link("fleet", { q: n }) }, n), h("span"), h("span.num", plural(p, "pod"))))),
-          (w.fixes || []).slice(0, 2).map((f) => h("p.hint", `Would help: ${f.edit}. ${f.outcome}`)), (r.assumes || []).map((a) => h("p.hint", `Assumes: ${a}.`)));
+          (w.fixes || []).slice(0, 2).map((f) => h("p.hint", `Would help: ${f.edit}. ${f.outcome}`)), (r.assumes || []).map((a) => h("p.hint", `Assumes: ${a}.`)), notSeen(r.unseen));
         say(w.summary);
       } catch (err) { found = new Map(); fill(result, h("p.bad", err.message)); }
       detail();

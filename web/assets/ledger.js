@@ -2,6 +2,7 @@ import { h, fill, scroll, count, plural, span, ask, copyable, csv } from "./dom.
 import { one, set, times } from "./url.js";
 import { now } from "./store.js";
 import { back, chart, clock, past, spanPicker } from "./chart.js";
+import { notSeen } from "./rights.js";
 
 const stages = ["paid", "launched", "registered", "ready", "advertised", "healthy", "schedulable", "allocated", "busy"];
 
@@ -49,7 +50,7 @@ export function show(main, params) {
       v.rows.length > 0 && scroll(h("table", h("caption.unseen", "The account"), h("thead", h("tr", h("th", { scope: "col" }, v.by), stages.map((s) => h("th.num", { scope: "col" }, s)), h("th.num", { scope: "col" }, "per hour"))),
         h("tbody", v.rows.map((r) => h("tr", h("th", { scope: "row" }, r.name), stages.map((s) => h("td.num", s === "busy" && !measured(v) && r.reached.allocated > 0 ? "?" : count(r.reached[s] || 0))), h("td.num", money(r.perHour, r.reached.paid, r.unpricedGPUs))))))),
       (v.reservations || []).filter((r) => !r.paid && r.message).map((r) => h("p.warn", `${r.name}: ${r.message}`)),
-      (v.unseen || []).length > 0 && h("p.warn", `Not seen: ${v.unseen.map((u) => `${u.resource} (${u.reason})`).join("; ")}`));
+      notSeen(v.unseen));
     body.dataset.paid = v.total.reached.paid || 0;
   }
 

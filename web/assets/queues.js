@@ -2,6 +2,7 @@ import { h, fill, scroll, count, plural, span, ask } from "./dom.js";
 import { table, onChange, waiting, unread, now, keyOf } from "./store.js";
 import { link, set } from "./url.js";
 import { clock } from "./chart.js";
+import { notSeen } from "./rights.js";
 
 // gpus is how many GPUs amounts have, of all names that GPUs go by; "unset" where they name none.
 export function gpus(amounts, unset = 0) {
@@ -86,7 +87,7 @@ export function show(main, params) {
         const a = await ask("whatif", { queue: q.metadata.name, quota: n.value });
         const changed = (a.workloads || []).filter((w) => w.before.state !== w.after.state || w.before.cause !== w.after.cause);
         fill(result, h("p", `GPUs that start: ${count(a.before.starting)} before, ${count(a.after.starting)} after. Waiting workloads: ${a.before.waitingWorkloads} before, ${a.after.waitingWorkloads} after.`),
-          changed.length ? h("ul", changed.slice(0, 20).map((w) => h("li", `${w.target.kind.toLowerCase()}/${w.target.name} (${plural(w.gpus, "GPU")}): ${w.before.state} → ${w.after.state}${w.after.cause ? ", " + w.after.cause : ""}`))) : h("p", "Nothing that waits is helped or held up."));
+          changed.length ? h("ul", changed.slice(0, 20).map((w) => h("li", `${w.target.kind.toLowerCase()}/${w.target.name} (${plural(w.gpus, "GPU")}): ${w.before.state} → ${w.after.state}${w.after.cause ? ", " + w.after.cause : ""}`))) : h("p", "Nothing that waits is helped or held up."), notSeen(a.unseen));
       } catch (err) { fill(result, h("p.bad", err.message)); }
     };
     const result = h("div");

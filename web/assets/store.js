@@ -2,7 +2,7 @@
 import { first, forget, get, renewed } from "./first.js";
 
 export const table = { node: new Map(), workload: new Map(), queue: new Map(), source: new Map(), total: new Map(), line: new Map() };
-export const state = { connected: false, heard: 0, heardAt: 0, skew: 0, version: 0, whole: 0, refused: false, ended: false, sorry: "" };
+export const state = { connected: false, heard: 0, heardAt: 0, skew: 0, version: 0, whole: 0, refused: false, ended: false, sorry: "", about: {} };
 
 const listeners = new Set();
 let touched = new Set();

@@ -3,6 +3,7 @@ import { table, onChange, waiting, unread, now } from "./store.js";
 import { link, set } from "./url.js";
 import { eta, whyLink } from "./queues.js";
 import { clock } from "./chart.js";
+import { notSeen } from "./rights.js";
 
 const layers = [["L1", "Capacity", "is there a claim on hardware?"], ["L2", "Provisioning", "is it a Ready node with healthy GPUs?"], ["L3", "Scheduling", "can it be placed?"], ["L4", "Workload", "does the placed work start?"]];
 
@@ -59,7 +60,7 @@ export function show(main, params) {
       d.scheduler && h("p.meta", `Scheduler ${d.scheduler.name}: `, d.scheduler.answers ? d.scheduler.sentence || d.scheduler.verdict || "no word about it" : d.scheduler.why),
       (d.history || []).length > 0 && h("section", h("h3", "Before"), h("ul.moments", d.history.map((m) => h("li", h("time", clock(Date.parse(m.at), true)), " ", h("b", m.what), m.times > 1 && ` ${m.times} times`, " ", m.text)))),
       (d.unheeded || []).length > 0 && h("p.warn", `No effect: ${d.unheeded.join("; ")}.`),
-      (d.unseen || []).length > 0 && h("p.warn", `Not seen: ${d.unseen.map((u) => `${u.resource}${u.except ? " outside " + u.except : ""} (${u.reason})`).join("; ")}`),
+      notSeen(d.unseen),
       h("p.hint", `As berth why says it, at ${clock(at, true)}.`),
       copyable(`berth why ${d.target.kind.toLowerCase()}/${d.target.name} -n ${d.target.namespace}`),
     ];
@@ -90,7 +91,7 @@ export function show(main, params) {
     try {
       const a = await ask("why", {}, stopped.signal);
       fill(others, h("h3", "All that waits, whoever schedules it"), a.items.length ? a.items.map((d) => h("a.item", { href: link("why", { namespace: d.target.namespace, kind: d.target.kind.toLowerCase(), name: d.target.name }) }, h("b", `${d.target.kind.toLowerCase()}/${d.target.name}`), h("span", d.target.namespace), h("code", `${d.layer} ${d.cause}`))) : h("p.hint", "Nothing that you may see."),
-        a.left && h("p.hint", `${count(a.left)} more were not looked at.`));
+        a.left && h("p.hint", `${count(a.left)} more were not looked at.`), notSeen(a.unseen));
     } catch (err) { if (err.name !== "AbortError") fill(others, h("p.bad", err.message)); }
   }
 
