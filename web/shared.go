@@ -27,7 +27,7 @@ type SharedOptions struct {
 	Grant     string       // a command that gives Config's identity the rights that it lacks; "": nobody knows one
 	Log       *slog.Logger // nil: nobody reads it
 
-	idle, life time.Duration // 0: the constants; shorter in tests
+	idle, life, stuck time.Duration // 0: the constants; shorter in tests
 }
 
 // Shared is a page for everybody whom the API server lets look (answer.Page). One reader serves all of them, with the rights of this
@@ -181,7 +181,7 @@ type sharing struct {
 }
 
 func startSharing(o *SharedOptions, v *answer.Viewer) (*sharing, error) {
-	s, err := newServer(Options{Config: o.Config, Cluster: o.Cluster, Version: o.Version, Log: o.Log})
+	s, err := newServer(Options{Config: o.Config, Cluster: o.Cluster, Version: o.Version, Log: o.Log, stuck: o.stuck})
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"io"
 	"log/slog"
 	"net"
@@ -249,6 +250,38 @@ func TestSharedPageStrangers(t *testing.T) {
 	}
 	if code, _ := h.read("stranger", "", ""); code != 403 {
 		t.Errorf("a stranger: %d", code)
+	}
+}
+
+// TestSharedStuckViewer reads nothing of a stream that the API server passes on, as one of many on a connection.
+func TestSharedStuckViewer(t *testing.T) {
+	a := newAPIServer(t)
+	a.fill(16)
+	h := newHouse(t, a, research())
+	h.page.o.stuck = time.Second // less than a beat: the deadline ends a stream of HTTP/2 also while nothing is written
+	h.admin()
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
+	defer transport.CloseIdleConnections()
+	r, _ := http.NewRequest("GET", "https://"+h.address+answer.PagePath("")+"api/stream", nil)
+	r.Header.Set("Authorization", "Bearer admin")
+	resp, err := transport.RoundTrip(r)
+	if err != nil || resp.ProtoMajor != 2 {
+		t.Fatalf("%v %v", resp, err)
+	}
+	defer resp.Body.Close()
+	h.page.mu.Lock()
+	live := h.page.live
+	h.page.mu.Unlock()
+	for i, end := 0, time.Now().Add(40*time.Second); live.viewers.Load() > 0; i++ {
+		if time.Now().After(end) {
+			t.Fatal("who reads nothing is not dropped")
+		}
+		live.mu.Lock()
+		for _, c := range live.scopes.held {
+			c.table.put(map[string]map[string]json.RawMessage{"x": {"y": encode(strings.Repeat(string(rune('a'+i%26)), 1<<20))}})
+		}
+		live.mu.Unlock()
+		time.Sleep(50 * time.Millisecond)
 	}
 }
 
