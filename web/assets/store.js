@@ -102,11 +102,13 @@ async function listen(signal) {
   if (answer.status === 503) hear("sorry", JSON.stringify((await answer.json().catch(() => ({}))).error || ""));
   if (!answer.ok) return;
   const text = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-  for (let rest = ""; ;) {
+  for (let parts = []; ;) {
     const { value, done } = await text.read();
     if (done) return;
-    const events = (rest + value).split("\n\n"); // an event ends with an empty line
-    rest = events.pop();
+    parts.push(value);
+    if (!value.endsWith("\n")) continue; // an event is in many parts, and ends with an empty line
+    const events = parts.join("").split("\n\n");
+    parts = [events.pop()];
     for (const e of events) hear(/^event: (.*)$/m.exec(e)?.[1], e.slice(e.indexOf("data: ") + 6));
   }
 }
