@@ -291,3 +291,23 @@ func TestBillOfReservationsOfOneName(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestBillOfWhatIsNotAdvertised: a machine on demand whose device plugin never came has 8 GPUs by its type, and they are paid for: 80 an hour.
+// Another machine of its name that comes without the first having been seen to go, of a type with one GPU, costs what that costs.
+func TestBillOfWhatIsNotAdvertised(t *testing.T) {
+	tariff := bill.Tariff{Pools: map[string]bill.Pool{"gpu": {Selects: &v1alpha1.NodeSelection{NodePool: "gpu"}, Price: bill.Price{Known: true, Micro: 80_000_000, Currency: "USD"}}}}
+	node := func(kind string, version uint64) engine.Change {
+		return engine.Change{Node: &engine.Node{Name: "n", Version: version, Labels: map[string]string{"node.kubernetes.io/instance-type": kind, "karpenter.sh/nodepool": "gpu"}}}
+	}
+	b := bill.New(bill.Options{Tariff: tariff})
+	b.Add(bill.Step{Now: after(0), Fresh: true, Changes: []engine.Change{node("p5en.48xlarge", 1)}})
+	b.Add(bill.Step{Now: after(60), Changes: []engine.Change{node("g6.xlarge", 2)}})
+	r := b.Close(after(120), bill.ByQueue)
+	want := []string{
+		"unused: 9.000 h [160.00 USD], unpriced 0.000, idle 0.000, waits 0.000 by 0, lost 0.000 by 0, share []",
+		"paid: 9.000 h [160.00 USD], unpriced 0.000, idle 0.000, waits 0.000 by 0, lost 0.000 by 0, share []",
+	}
+	if diff := gocmp.Diff(want, printed(r)); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 )
@@ -81,7 +83,9 @@ func (b *Book) setNode(v *engine.Node) {
 		}
 	}
 	b.settle(n)
-	gpus = max(gpus, n.gpus) // a machine loses no GPUs: what it does not offer is paid for
+	if kind := corev1.LabelInstanceTypeStable; v.Labels[kind] == n.value.Labels[kind] {
+		gpus = max(gpus, n.gpus) // a machine loses no GPUs: what it does not offer is paid for
+	}
 	machine := b.o.Tariff.machineOf(v, gpus)
 	b.stale = b.stale || gpus != n.gpus || machine != n.machine
 	n.value, n.gpus, n.machine = v, gpus, machine

@@ -5,6 +5,9 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/diagnose/gpustack"
 	"github.com/berth-dev/berth/engine"
 )
 
@@ -22,11 +25,14 @@ const (
 	migResource   = "nvidia.com/mig-"
 )
 
-// gpusOf is how many GPUs the machine has: as its pool says, its labels, its devices, or what it offers.
+// gpusOf is how many GPUs the machine has: as its pool says, its type, its labels, its devices, or what it offers.
 func gpusOf(n *engine.Node, pool *Pool, resource string) int64 {
 	count := int64(0)
 	if pool != nil {
 		count = int64(pool.GPUs)
+	}
+	if count == 0 {
+		count, _ = gpustack.InstanceGPUs(n.Labels[corev1.LabelInstanceTypeStable])
 	}
 	if count == 0 {
 		count = labelled(n, resource)

@@ -8,13 +8,14 @@ import (
 )
 
 // TariffOf is what machines cost, as Reservations and Pools say now. A reservation without a start is paid for since it was
-// written down; one that failed, or that ended nobody knows when, is left out.
+// written down; one that failed, that is late, or that ended nobody knows when, is left out.
 func TariffOf(f *facts.Facts) bill.Tariff {
 	w := newWorld(Input{Facts: f})
 	out := bill.Tariff{Pools: make(map[string]bill.Pool)}
 	for i := range w.reservations {
 		r := &w.reservations[i]
-		if r.State == v1alpha1.ReservationFailed || r.State == v1alpha1.ReservationExpired && r.End.IsZero() {
+		late := r.State == v1alpha1.ReservationScheduled && !r.Start.After(f.At)
+		if late || r.State == v1alpha1.ReservationFailed || r.State == v1alpha1.ReservationExpired && r.End.IsZero() {
 			continue
 		}
 		x := bill.Reservation{

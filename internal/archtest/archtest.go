@@ -157,7 +157,7 @@ var Rules = map[string]Rule{
 	"api/v1alpha1": {Ring: Pure, Objects: true},
 
 	"capacity":       {Ring: Pure},
-	"capacity/bill":  {Ring: Pure, Imports: []string{"api/v1alpha1", "capacity", "capacity/payer", "engine"}, Objects: true},
+	"capacity/bill":  {Ring: Pure, Imports: []string{"api/v1alpha1", "capacity", "capacity/payer", "diagnose/gpustack", "engine"}, Objects: true},
 	"capacity/cloud": {Ring: Pure, Imports: []string{"api/v1alpha1", "diagnose/gpustack"}, Objects: true},
 	"capacity/join": {Ring: Pure, Imports: []string{
 		"api/v1alpha1", "capacity", "capacity/bill", "capacity/payer", "diagnose/check", "diagnose/check/l1", "diagnose/check/l2", "diagnose/doctor", "diagnose/facts", "diagnose/gpustack", "kube/dialect", "kube/dialect/karpenter",
