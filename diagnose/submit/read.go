@@ -83,6 +83,8 @@ func (c *checker) read(namespace string, items []Item) []facts.Object {
 		if err == nil && known(item.Object, w != nil) {
 			if err = workload.InvalidMeta(object); err != nil {
 				err = fmt.Errorf("%w: the API server refuses it", err)
+			} else if c.world.Bare { // elsewhere the API server was asked, or may be of another version
+				err = workload.UnknownField(item.Object)
 			}
 		}
 		switch {

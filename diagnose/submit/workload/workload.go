@@ -133,6 +133,9 @@ func Of(object map[string]any, o Options) (*Workload, facts.Object, error) {
 	if len(w.Parts) == 0 {
 		return nil, typed, nil
 	}
+	if of, ok := typed.(*unstructured.Unstructured); ok {
+		w.unknownInTemplates(of)
+	}
 	if len(w.Parts) == 1 {
 		w.Parts[0].Name = ""
 	}
