@@ -9,6 +9,7 @@ import (
 	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
@@ -37,9 +38,65 @@ func (c *checker) assume(f *facts.Facts) (objects []facts.Object, said []string)
 			for _, p := range s.Parts[i].Pods {
 				c.assumeFor(f, s, p, add)
 			}
+			for _, p := range s.Parts[i].Pods[:min(1, len(s.Parts[i].Pods))] { // they are alike
+				c.assumeQueuesOf(f, add, p, s.Parts[i].Maker, s.Object)
+			}
+		}
+		for _, o := range s.Also {
+			c.assumeQueuesOf(f, add, o)
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(f.Foreign)) {
+		for _, o := range f.Foreign[kind] {
+			c.assumeQueuesOf(f, add, o)
 		}
 	}
 	return objects, said
+}
+
+// queued are the projects whose pods, PodGroups and queues name a queue of which there is one in the cluster: by which keys, and what a queue
+// says that stands in nobody's way. Kueue's are in assumeLocalQueues.
+var queued = []struct {
+	dialect, group, version, parent string
+	keys                            []string
+	spec                            map[string]any
+}{
+	{"kai", "scheduling.run.ai", "v2", "parentQueue", []string{"kai.scheduler/queue", "runai/queue"},
+		map[string]any{"resources": map[string]any{"gpu": boundless, "cpu": boundless, "memory": boundless}}},
+	{"volcano", "scheduling.volcano.sh", "v1beta1", "parent", []string{"scheduling.volcano.sh/queue-name", "volcano.sh/queue-name"}, map[string]any{}},
+}
+
+var boundless = map[string]any{"quota": int64(-1), "limit": int64(-1)}
+
+// assumeQueuesOf adds the queues that the objects name, by a key or, where they are the project's own, in a field.
+func (c *checker) assumeQueuesOf(f *facts.Facts, add func(facts.Object, string), by ...facts.Object) {
+	for _, q := range queued {
+		if !c.spoken(q.dialect) {
+			continue
+		}
+		name := func(name string) {
+			if name == "" || f.ForeignNamed("Queue."+q.group, "", name) != nil {
+				return
+			}
+			o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": q.group + "/" + q.version, "kind": "Queue", "spec": runtime.DeepCopyJSON(q.spec)}}
+			o.SetName(name)
+			add(o, fmt.Sprintf("queue %s of %s exists, and has quota for everything", name, q.group))
+		}
+		for _, o := range by {
+			for _, key := range q.keys {
+				name(o.GetLabels()[key])
+				name(o.GetAnnotations()[key])
+			}
+			u, ok := o.(*unstructured.Unstructured)
+			switch {
+			case !ok || u.GroupVersionKind().Group != q.group:
+			case u.GetKind() == "PodGroup":
+				name(dialect.Text(u.Object, "spec", "queue"))
+			case u.GetKind() == "Queue":
+				name(dialect.Text(u.Object, "spec", q.parent))
+			}
+		}
+	}
 }
 
 func (c *checker) assumeFor(f *facts.Facts, s *submission, p *corev1.Pod, add func(facts.Object, string)) {

@@ -207,11 +207,11 @@ func TestMadeByOthers(t *testing.T) {
 		summary          string
 	}{
 		"a Job of Volcano":                {"volcano", vcjob("queue: team,", "1") + queue, Starts, "queue team"},
-		"whose queue is missing":          {"volcano", vcjob("queue: nobody,", "1"), Never, "queue nobody does not exist"},
+		"whose queue is missing":          {"volcano", vcjob("queue: nobody,", "1"), Starts, "queue nobody"},
 		"more than its queue may have":    {"volcano", vcjob("queue: team,", "2") + queue, Never, "queue team"},
 		"a CronJob of Volcano":            {"volcano", cron(vcjob("queue: team,", "1")) + queue, Starts, "queue team"},
-		"whose Jobs' queue is missing":    {"volcano", cron(vcjob("queue: nobody,", "1")), Never, "queue nobody does not exist"},
-		"a RayCluster in a queue of KAI":  {"kai", strings.Replace(ray, "LABELS", "kai.scheduler/queue: nobody", 1), Never, "queue nobody does not exist"},
+		"whose Jobs' queue is missing":    {"volcano", cron(vcjob("queue: nobody,", "1")), Starts, "queue nobody"},
+		"a RayCluster in a queue of KAI":  {"kai", strings.Replace(ray, "LABELS", "kai.scheduler/queue: nobody", 1), Starts, "queue nobody"},
 		"a RayCluster in a LocalQueue":    {"kueue", strings.Replace(ray, "LABELS", "kueue.x-k8s.io/queue-name: nobody", 1), Starts, "queue nobody"},
 		"a RayCluster of the default one": {"kai", strings.Replace(ray, "LABELS", "", 1), Starts, ""},
 		"a pod of a PodGroup": {"coscheduling", `{apiVersion: v1, kind: Pod, metadata: {name: train, labels: {scheduling.x-k8s.io/pod-group: g}}, spec: {containers: [{name: c, image: registry.example/train:1}]}}
@@ -291,6 +291,41 @@ func TestGangsOfControllers(t *testing.T) {
 			r := Check(World{Facts: f, Bare: true, Model: cluster.ModelOptions{For: f.Answers}}, "default", items(t, c.object))
 			if len(r.Workloads) != 1 || r.Workloads[0].Verdict != c.want {
 				t.Errorf("%+v", r.Workloads)
+			}
+		})
+	}
+}
+
+// TestAssumesQueues takes queues of KAI and Volcano that the manifests name to exist on a fleet: they are often in a file of their own.
+func TestAssumesQueues(t *testing.T) {
+	const pod = "{apiVersion: v1, kind: Pod, metadata: {name: p, KEYS}, spec: {schedulerName: NAME, containers: [{name: c, image: registry.example/c:1}]}}"
+	of := func(scheduler, keys, more string) string {
+		return strings.Replace(strings.Replace(pod, "KEYS", keys, 1), "NAME", scheduler, 1) + more
+	}
+	for name, c := range map[string]struct {
+		dialect, objects string
+		bare             bool
+		want             Verdict
+		said             []string
+	}{
+		"KAI's": {"kai", of("kai-scheduler", "labels: {kai.scheduler/queue: team}", ""), true, Starts,
+			[]string{"queue team of scheduling.run.ai exists, and has quota for everything"}},
+		"the parent of one of KAI's": {"kai", of("kai-scheduler", "labels: {kai.scheduler/queue: team}", "\n---\n{apiVersion: scheduling.run.ai/v2, kind: Queue, metadata: {name: team}, spec: {parentQueue: all, resources: {cpu: {quota: -1, limit: -1}}}}"), true, Starts,
+			[]string{"queue all of scheduling.run.ai exists, and has quota for everything"}},
+		"of a PodGroup of Volcano": {"volcano", of("volcano", "annotations: {scheduling.volcano.sh/group-name: g}", "\n---\n{apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, metadata: {name: g}, spec: {queue: team}}"), true, Starts,
+			[]string{"queue team of scheduling.volcano.sh exists, and has quota for everything"}},
+		"a cluster is looked into": {"kai", of("kai-scheduler", "labels: {kai.scheduler/queue: team}", ""), false, Never, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := clusterOf(2, 0)
+			d := all.Find(c.dialect)
+			f.Speaks, f.Answers = []string{c.dialect}, append([]string{"berth", "default-scheduler"}, d.SchedulerNames()...)
+			r := Check(World{Facts: f, Bare: c.bare, Model: cluster.ModelOptions{For: f.Answers, Dialects: f.Speaks}}, "default", items(t, c.objects))
+			if r.Workloads[0].Verdict != c.want {
+				t.Errorf("%s: %s", r.Workloads[0].Verdict, r.Workloads[0].Summary)
+			}
+			if !slices.Equal(r.Assumes, c.said) {
+				t.Errorf("assumed is %q, want %q", r.Assumes, c.said)
 			}
 		})
 	}

@@ -39,6 +39,7 @@ var expanders = map[schema.GroupKind]func(*maker, *Workload, *unstructured.Unstr
 	{Group: trainerGroup, Kind: runtimeKind}:                           nothing,
 	{Group: trainerGroup, Kind: clusterRuntimeKind}:                    nothing,
 	{Group: "flow.volcano.sh", Kind: "JobTemplate"}:                    nothing,
+	{Group: "kueue.x-k8s.io", Kind: "Workload"}:                        nothing, // it stands for pods that somebody else makes
 	{Group: "argoproj.io", Kind: "WorkflowTemplate"}:                   nothing,
 	{Group: "argoproj.io", Kind: "ClusterWorkflowTemplate"}:            nothing,
 	{Group: "serving.kserve.io", Kind: "ServingRuntime"}:               nothing,
