@@ -11,14 +11,16 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-// A claim. A gang that has found no place goes through these steps, in the order of their cost. Each is a proof that
-// the steps after it would find nothing, so most claims end at one of the first:
+// Claims: whether work is evicted for a gang, and what is planned then. A gang that has found no place goes through these
+// steps, in the order of their cost. Each of the first three can prove that the steps after it would find nothing, so that
+// most claims end there:
 //
-//  1. Others that asked the same have failed, and nothing has changed since (memo.go): nothing. A few comparisons.
-//  2. All that could be evicted for it would free too little, by sums (bound.go): nothing. An addition for each
-//     queue.
-//  3. The units that the rules allow to be evicted for it are listed (legal.go), and the places held for others that
-//     it may have (holds.go). A look at each candidate.
+//  1. Others that asked the same have failed, and nothing has changed since (memo.go): nothing is evicted. It costs a few
+//     comparisons.
+//  2. All that could be evicted for it would free too little, by sums (bound.go): nothing is evicted. It costs an addition
+//     for each queue.
+//  3. The units that the rules allow to be evicted for it are listed (legal.go), and the places held for others that it
+//     may have (holds.go). If there are none of either, nothing is evicted. It costs a look at each candidate.
 //  4. On the model, pods that are on their way out are taken off their nodes. If that is enough, the place is held
 //     for it. One trial.
 //  5. Otherwise victims are searched for (search.go): first with what is held for others left as it is, then without
@@ -27,28 +29,32 @@ import (
 //  6. The victims are evicted, and the place that the gang found is held for it until they are gone.
 //
 // For example, queue a is owed 8 GPUs, and every node of the cluster is full. Nodes n1 and n2 run a pod of 8 GPUs
-// each of borrower b, and the pod on n1 is being deleted. Step 4 finds that n1 will do once that pod is gone: nobody
+// each of borrower b, and the pod on n1 is being deleted. Step 4 finds that n1 will do once that pod is gone: nothing
 // is evicted, and n1 is held for a. Were the pod on n1 not being deleted, step 5 would find both, and evict the one
 // that loses less work. Until it is gone the gang is told that room is being made for it.
+//
+// A claim reads the model, the candidates and the memos, and all of its trials are rolled back. Only its result is entered:
+// victims count as leaving and places as held, in the model of this cycle and in the plan, for every gang whose turn comes
+// later.
 
 // Outcome is what has been done for a gang without a place.
 type Outcome uint8
 
 const (
-	Nothing  Outcome = iota // nobody is evicted for it
-	Evicting                // somebody is on the way out for it, and it waits for that
-	Freed                   // it has a place that was held for another, and can start at once
+	Nothing  Outcome = iota // no workload is evicted for it
+	Evicting                // pods are on their way out for it, by this plan or an earlier one, and it waits for them
+	Freed                   // it was given a place that had been held for another, and can start in this cycle
 )
 
-// MakeRoom looks for work that may be evicted for the gang, which has no place because of the gates. If there is some, the plan
-// evicts it and holds the place. Under policy fifo nobody is evicted for others. The model is changed only if the outcome is Evicting or Freed: then victims count as leaving,
-// and the holds as made.
+// MakeRoom looks for work that may be evicted for the gang, which has no place because of the gates. If there is some, the
+// plan evicts it and holds the place. Under policy fifo no workload is evicted for another. The model is changed only where
+// victims were found, or places of others given up: then victims count as leaving, and the holds as made.
 func (y *Cycle) MakeRoom(g *cluster.Gang, t cluster.Turn, gates []why.Gate) Outcome {
 	if y.m.Config.Policy == api.FIFO || !y.curable(gates) {
 		return Nothing
 	}
 	y.findFreeing()
-	// Where nobody more is evicted the outcome is mostly that of awaits and not Nothing: others may be on their way out for
+	// Where no further workload is evicted the outcome is that of awaits and not Nothing: others may be on their way out for
 	// the gang since an earlier cycle.
 	if y.isAlone(g, t) {
 		return y.awaits(g)
@@ -64,7 +70,7 @@ func (y *Cycle) MakeRoom(g *cluster.Gang, t cluster.Turn, gates []why.Gate) Outc
 		return y.awaits(g)
 	}
 	c.find()
-	// Nobody may be evicted, no place of others may be had, and nothing that leaves is the claimant's by right.
+	// Nothing may be evicted, no place of others may be had, and nothing that leaves is the claimant's by right.
 	if len(c.units)+len(c.theirs) == 0 && !c.entitled() {
 		y.noteAlone(c)
 		return y.awaits(g)
@@ -76,8 +82,8 @@ func (y *Cycle) MakeRoom(g *cluster.Gang, t cluster.Turn, gates []why.Gate) Outc
 	return y.pursue(c, kind)
 }
 
-// awaits is the outcome for a gang for which nobody more is evicted: it still waits for those that are on their way
-// out for it.
+// awaits is the outcome for a gang for which no further workload is evicted: Evicting while pods are on their way out for
+// it since before, and otherwise Nothing. findFreeing must have been called.
 func (y *Cycle) awaits(g *cluster.Gang) Outcome {
 	if y.freeing[g.Key] {
 		return Evicting
@@ -85,16 +91,17 @@ func (y *Cycle) awaits(g *cluster.Gang) Outcome {
 	return Nothing
 }
 
-// entitled says whether the claimant would have been allowed to evict some of those that are on their way out
-// already. What they leave over is for it, then, before they come back.
+// entitled says whether the claimant would have been allowed to evict some of the pods that are on their way out already.
+// What they leave is then held for it, before their replacements come.
 //
-// For example, queue a is owed 8 GPUs, and the only borrower, with 8, is being drained off its node. There is nobody left to
-// evict. Without a hold the borrower's next pod might be placed there first, and would have to be evicted again.
+// For example, queue a is owed 8 GPUs, and the only borrower, with 8, is being drained off its node. There is nothing left
+// to evict. Without a hold the borrower's next pod might be placed there first, and would have to be evicted again.
 func (c *claim) entitled() bool {
 	c.y.findLeavers()
 	if len(c.y.leavers.free) == 0 {
 		return false
 	}
+	// A claimant within its quota may take from any borrower, and a leaver of its own queue it outranks by priority.
 	return c.owed || slices.ContainsFunc(c.y.leavers.free, func(p *cluster.Pod) bool {
 		if p.Payer != c.q {
 			return false
@@ -112,11 +119,13 @@ func (c *claim) entitled() bool {
 // units anew, because a set must not rest on quota and share at once: the queue would have to be within the one for
 // some victims and within the other for the rest.
 //
-// A later attempt is only made where the one before failed. So a claimant that is owed quota evicts nobody of its own
-// queue while others will do.
+// A later attempt is only made where the one before failed. So a claimant that is owed quota evicts nothing of its own
+// queue while others will do (scenario reclaim-before-preempting).
 func (y *Cycle) pursue(c *claim, kind claimKind) Outcome {
 	y.findLeavers()
 	found, ok := c.attempt()
+	// Asking by share is of use only where asking by quota was tried and failed: otherwise find has listed by share
+	// already.
 	if !ok && c.owed && len(c.sharedDims()) > 0 {
 		found, ok = c.attemptByShare()
 	}
@@ -131,7 +140,7 @@ func (y *Cycle) pursue(c *claim, kind claimKind) Outcome {
 		y.noteHelpless(kind, c.g)
 		y.noteShare(kind, c)
 		return y.awaits(c.g)
-	// The place that was found is the one that is held for it already: it waits for those that are leaving it.
+	// The place that was found is the one that is held for it already: it waits for the pods that are leaving it.
 	case len(found.victims)+len(found.lost) == 0 && len(found.old) > 0:
 		return y.awaits(c.g)
 	}
@@ -142,19 +151,19 @@ func (y *Cycle) pursue(c *claim, kind claimKind) Outcome {
 		delete(y.freeing, h.Gang)
 		y.Forget(api.KindHold, h.Ref().Key, h.Version)
 	}
-	// The place of another may be free already, and only have been kept for it. Then the gang need not wait for anybody,
-	// and starting it in this cycle saves a round of holding the place and finding it again.
+	// The place of another may be free already, and only have been kept for it. Then the gang need not wait for any pod to
+	// end, and starting it in this cycle saves a round of holding the place and finding it again.
 	if len(found.lost) > 0 && len(found.victims) == 0 && !y.emptying(found.places) && y.startsAtOnce(c) {
 		return Freed
 	}
-	// Without victims, what is on its way out already will do. It is held, since otherwise those who were evicted
-	// before would take it.
+	// Without victims, what is on its way out already will do. It is held, since otherwise the replacements of what was
+	// evicted before would take it.
 	y.evict(c, found.victims, found.places, found.old)
 	return Evicting
 }
 
 // attempt tries the claim out: first with what is held for others left as it is, then without it. A place that is
-// held for another was made by evicting somebody, so it is taken only where nothing else helps.
+// held for another was made by an eviction, so it is taken only where nothing else helps.
 //
 // For example, n1 is held for b, whose place the claimant could take, and a borrower runs on n2. The first try evicts the
 // borrower and leaves n1 to b. Only if n2 is of no use to the claimant does the second one take n1.
@@ -184,9 +193,9 @@ func (c *claim) attemptByShare() (found way, ok bool) {
 	return found, ok
 }
 
-// way is how a claim is met: who is evicted, and what is held where.
+// way is how a claim is met: what is evicted, and what is held where. Nothing of it is entered yet.
 type way struct {
-	// victims is nil where what leaves anyway is enough.
+	// victims is in the order of compareUnits; nil where what leaves anyway is enough.
 	victims []*unit
 	// places is what is held for the claimant from now on, and for what is moved for it; not in the model yet.
 	places []*cluster.Hold
@@ -196,15 +205,18 @@ type way struct {
 	lost []*cluster.Hold
 }
 
-// try tries the claim out on the model, without the places held for others that are given. Everything that it does to
-// the model is undone when it returns; what it found is in the way, by name and amount.
+// try tries the claim out on the model, with the given places of others ignored. Everything that it does to the model is
+// undone when it returns; found names units, nodes and amounts, which mean the same afterwards.
 //
 // Inside, the model is a cluster in which leavers are gone and the gang has its own holds. While it is in that state other
 // packages ask about it by way of y.pursued: quotas whether the right that the victims were chosen by still holds (Rights),
-// the calendar when the gang would begin (Begins). Trying says that all of it is rolled back before
-// the lists of candidates are looked at, so that nothing need be noted for them.
+// the calendar when the gang would begin (Begins).
+//
+// It costs a trial where what leaves anyway is enough, and otherwise a search.
 func (c *claim) try(without []*cluster.Hold) (found way, ok bool) {
 	y := c.y
+	// Trying says that all changes are rolled back before the lists of candidates are next asked for, so that the model
+	// notes none of them (Queue.Changes).
 	y.m.Trying, y.pursued = true, c
 	defer func() { y.m.Trying, y.pursued, y.returning, y.takenOff = false, nil, nil, nil }()
 	y.Trial(c.g, func(own []*cluster.Hold) {
@@ -213,7 +225,7 @@ func (c *claim) try(without []*cluster.Hold) (found way, ok bool) {
 			y.m.IgnoreHold(h)
 		}
 		gates := y.Gates(c.g)
-		// Leavers are taken off first, because nobody is evicted for room that is about to be there. Where a limit of
+		// Leavers are taken off first, because nothing is evicted for room that is about to be there. Where a limit of
 		// the queue is shut, leavers without GPUs count too: they still use up the limit. Where holds of its own or of
 		// others are out of the way, leavers under them count too: what they leave is not spoken for any more.
 		y.takeOffLeavers(c.gpus > 0 && len(gates) == 0 && len(own)+len(without) == 0)
@@ -222,7 +234,7 @@ func (c *claim) try(without []*cluster.Hold) (found way, ok bool) {
 		}
 		c.gated = len(gates) > 0
 		c.prepare()
-		// If those that leave anyway make room enough, nobody else goes, and the place is held.
+		// If those that leave anyway make room enough, no victim is needed, and the place is held.
 		if ok = c.opens(); !ok {
 			found.victims = c.choose()
 			ok = len(found.victims) > 0
@@ -238,9 +250,9 @@ func (c *claim) try(without []*cluster.Hold) (found way, ok bool) {
 	return found, ok
 }
 
-// startsAtOnce says whether the claimant needs nobody to be gone, now that places of others were given up for it.
-// Whoever is on the way out elsewhere may count in its queue until then, or be kept apart from it. try has answered a
-// different question, with all leavers gone, so that it is asked again with them there.
+// startsAtOnce says whether the claimant can start while all leavers are still there, now that places of others were given
+// up for it. A leaver on another node may still count in its queue, or be one that a rule keeps it apart from (scenario
+// outbid-before-a-leaver-is-gone). try has answered a different question, with all leavers gone.
 func (y *Cycle) startsAtOnce(c *claim) (ok bool) {
 	y.Trial(c.g, func([]*cluster.Hold) {
 		ok = len(y.Gates(c.g)) == 0 && y.StartsBeside(c.g, c.t)
@@ -249,16 +261,16 @@ func (y *Cycle) startsAtOnce(c *claim) (ok bool) {
 	return ok
 }
 
-// emptying says whether somebody is on the way out where the places are.
+// emptying says whether pods are on their way out on one of the nodes of the places.
 func (y *Cycle) emptying(places []*cluster.Hold) bool {
 	return slices.ContainsFunc(places, func(h *cluster.Hold) bool {
 		return slices.ContainsFunc(y.m.Nodes[h.Node].Pods, (*cluster.Pod).Leaving)
 	})
 }
 
-// enough says whether there would be GPUs enough in all if all units were gone, and all that leaves. It is one sum
-// over all nodes, wherever the GPUs are, and most hopeless claims fail it. It is a proof when it fails and says
-// little when it does not.
+// enough says whether there would be GPUs enough in all if all units were gone, and all that leaves. It is one sum over all
+// nodes, wherever the GPUs are, and costs an addition for each unit. Where it is false no set of units would do; where it is
+// true little is known. Most hopeless claims end here. A gang that asks for no GPUs passes.
 //
 // For example, a gang asks for 64 GPUs, 10 are free on all nodes together, pods on their way out have 8, and what may be
 // evicted has 40: 58 are fewer than 64, whatever the search would choose. With 48 in place of 40 the sum suffices, and
@@ -283,8 +295,8 @@ func (c *claim) enough() bool {
 	return free >= c.gpus
 }
 
-// mayClaim says whether others may be evicted for the gang by now. A patient gang never evicts; one with a delay asks
-// for a cycle at the time when it may.
+// mayClaim says whether others may be evicted for the gang by now. A patient gang never has others evicted; one with a
+// delay may once it has waited for that long, and the next cycle is due then at the latest.
 func (y *Cycle) mayClaim(g *cluster.Gang) bool {
 	terms := g.Terms()
 	if terms.Patient {
@@ -297,8 +309,8 @@ func (y *Cycle) mayClaim(g *cluster.Gang) bool {
 	return true
 }
 
-// findFreeing finds, once in a cycle, for whom others are on their way out: those that evictions name, if something
-// is held for them still, and those for whom a place is held that is free once those who are leaving its node have left. It
+// findFreeing finds, once in a cycle, the workloads that others are on their way out for: those that evictions name, if
+// something is held for them still, and those with a held place that is free once the leavers of its node have left. It
 // costs a look at each eviction and at the pods of each node on which something is held. The result is a set, so that the
 // order of the maps does not count.
 func (y *Cycle) findFreeing() {
@@ -307,11 +319,13 @@ func (y *Cycle) findFreeing() {
 	}
 	s := y.Candidates
 	y.freeing = make(map[string]bool)
+	// Without a hold the eviction was for a place that another has been given since.
 	for key, e := range s.m.Evictions {
 		if p := s.m.Pods[key]; p != nil && p.Evicting && len(s.m.HoldsOf[e.For]) > 0 {
 			y.freeing[e.For] = true
 		}
 	}
+	// The pods that leave a held place need not have been evicted for it: a place may be held where pods ended anyway.
 	for _, h := range s.m.Holds {
 		if h.On != nil && slices.ContainsFunc(h.On.Pods, (*cluster.Pod).Leaving) && y.comesFree(h) {
 			y.freeing[h.Gang] = true
@@ -319,8 +333,9 @@ func (y *Cycle) findFreeing() {
 	}
 }
 
-// comesFree says whether the held place is free once those who are leaving its node have left. It may not be: a victim
-// could not be evicted, or the node has lost GPUs.
+// comesFree says whether the held place is free once the leavers of its node have left. It may not be: a victim could not
+// be evicted (scenario held-though-a-victim-stays), or the node has lost GPUs. All holds of the node count together, so that
+// the answer may be no because of another hold.
 func (y *Cycle) comesFree(h *cluster.Hold) bool {
 	for _, a := range h.Requests {
 		dim := y.m.Dims.ID(a.Resource)
@@ -338,7 +353,33 @@ func (y *Cycle) comesFree(h *cluster.Hold) bool {
 	return true
 }
 
-// newClaim makes a claim for the gang, with the least that its minimum needs.
+// newClaim makes a claim for the gang, with the least that its minimum needs. No unit is legal for it until find is called.
+// It costs a look at each member that waits.
+func (y *Cycle) newClaim(g *cluster.Gang, t cluster.Turn) *claim {
+	s := y.Candidates
+	c := &claim{y: y, g: g, t: t, q: s.m.Queues[g.Queue()]}
+	if c.q == nil {
+		c.q = &s.m.Unqueued
+	}
+	c.findNeeds()
+	c.unrated = c.needs.At(quantity.DimGPU)
+	// A queue may have quota for some models or flavors only, and which of them the gang gets is not known yet. So
+	// all that it could get are among the dimensions in which others may hold too much.
+	for _, dim := range s.m.Tree.PromisedDims {
+		if c.needs.At(dim) > 0 || c.needs.At(quantity.DimGPU) > 0 && strings.HasPrefix(s.m.Dims.Names[dim], s.m.Config.GPU+"@") || c.inFlavor(dim) > 0 {
+			c.dims = append(c.dims, dim)
+		}
+	}
+	c.own = y.m.OwnHeld(g)
+	// Rates make GPUs of some models count more in quotas. Which model the claimant gets is not known yet, so the
+	// cheapest is assumed: withinRights asks again once it has a place.
+	if c.unrated > 0 && len(s.m.Config.Rates) > 0 {
+		c.needs[quantity.DimGPU] = c.unrated * y.LeastRate()
+	}
+	return c
+}
+
+// findNeeds sets needs, as queues count them and before rates, and gpus, as nodes count them.
 //
 // A plain question is that of like members: what one of them needs, times how many must start, is what the gang
 // needs. Of unlike members it is the least that any choice of them for the minimum would need, for each resource by
@@ -348,71 +389,52 @@ func (y *Cycle) comesFree(h *cluster.Hold) bool {
 // each. The needs are 5 GPUs (1 + 4) and 5 CPUs (1 + 4), which no two of them ask for together. A right that is
 // denied with these needs is denied with any choice; one that is granted is looked at again once there is a place
 // (withinRights).
-func (y *Cycle) newClaim(g *cluster.Gang, t cluster.Turn) *claim {
-	s := y.Candidates
-	c := &claim{y: y, g: g, t: t, q: s.m.Queues[g.Queue()]}
-	if c.q == nil {
-		c.q = &s.m.Unqueued
-	}
-	plain, ok := y.Question(g, t)
-	// The loop ends after the first member if they are alike. Otherwise each adds the resources that none before it
-	// asked for.
-	for _, p := range g.All() {
-		if p.Host != nil || p.Terminating {
+func (c *claim) findNeeds() {
+	m := c.y.m
+	plain, alike := c.y.Question(c.g, c.t)
+	for _, p := range c.g.All() {
+		switch {
+		case p.Host != nil || p.Terminating:
 			continue
-		}
-		for _, d := range s.m.AllCounts(p) {
-			if ok {
+		case alike: // the first one says it for all
+			for _, d := range m.AllCounts(p) {
 				c.needs.Add(d.Dim, d.Amount*int64(plain.Need))
-			} else if c.needs.At(d.Dim) == 0 {
-				if need := s.m.Least(g, d.Dim); need > 0 {
-					c.needs.Add(d.Dim, need)
-				}
+			}
+			c.gpus = p.Amount(quantity.DimGPU) * int64(plain.Need)
+			return
+		}
+		// Each member adds the resources that none before it asked for.
+		for _, d := range m.AllCounts(p) {
+			if c.needs.At(d.Dim) == 0 {
+				c.needs.Add(d.Dim, max(0, m.Least(c.g, d.Dim)))
 			}
 		}
-		if ok {
-			c.gpus = p.Amount(quantity.DimGPU) * int64(plain.Need)
-		}
-		if ok {
-			break
-		}
 	}
-	// A queue may have quota for some models or flavors only, and which of them the gang gets is not known yet. So
-	// all that it could get are among the dimensions in which others may hold too much.
-	for _, dim := range s.m.Tree.PromisedDims {
-		if c.needs.At(dim) > 0 || c.needs.At(quantity.DimGPU) > 0 && strings.HasPrefix(s.m.Dims.Names[dim], s.m.Config.GPU+"@") || c.inFlavor(dim) > 0 {
-			c.dims = append(c.dims, dim)
-		}
+	if !alike {
+		c.gpus = c.g.Tree.Least(func(p *cluster.Pod) int64 { return p.Amount(quantity.DimGPU) })
 	}
-	c.own = y.m.OwnHeld(g)
-	if !ok {
-		c.gpus = g.Tree.Least(func(p *cluster.Pod) int64 { return p.Amount(quantity.DimGPU) })
-	}
-	c.unrated = c.needs.At(quantity.DimGPU)
-	// Rates make GPUs of some models count more in quotas. Which model the claimant gets is not known yet, so the
-	// cheapest is assumed: withinRights asks again once it has a place.
-	if c.unrated > 0 && len(s.m.Config.Rates) > 0 {
-		c.needs[quantity.DimGPU] = c.unrated * y.LeastRate()
-	}
-	return c
 }
 
-// inFlavor is what the claimant asks for at least of the resource that the dimension is a flavor of, if its queue
-// counts that flavor; otherwise 0.
+// inFlavor is the least that the claimant asks for of the resource that the dimension is a flavor of, if its queue counts
+// that flavor; otherwise 0. Of GPUs it is what they count before rates, since a quota of a flavor counts GPUs and not what
+// they are worth (scenario idle-by-flavor-and-rate).
 func (c *claim) inFlavor(dim int) int64 {
-	if of, ok := c.q.FlavoredDim(dim); ok && of == quantity.DimGPU {
-		return max(c.unrated, c.needs.At(of))
-	} else if ok {
-		return c.needs.At(of)
+	of, ok := c.q.FlavoredDim(dim)
+	switch {
+	case !ok:
+		return 0
+	case of == quantity.DimGPU:
+		return c.unrated
 	}
-	return 0
+	return c.needs.At(of)
 }
 
-// prepare gets the claim ready for an attempt: whether counting alone decides it, and how its classes are made.
-// Nobody is lifted at this point, since what an attempt before lifted has been rolled back, so the counts of victims
-// begin at 0.
+// prepare gets the claim ready for an attempt: whether counting alone decides it, and how its classes are made. It is
+// called within the trial, with the gang's own holds given back, since classes are asked for as the model is then. No unit
+// is lifted at this point, because what an attempt before lifted has been rolled back.
 func (c *claim) prepare() {
 	y := c.y
+	// The rollback does not reach units and counts.
 	for _, u := range c.units {
 		u.taken = false
 	}
@@ -423,12 +445,13 @@ func (c *claim) prepare() {
 	c.kins, c.alike = kins, c.alike && !apart
 }
 
-// settle places the gang for real, with its victims lifted, and returns what is to be held where. It is false where a
-// limit is shut, where the place would break a promise, or where with its GPU model the claimant would exceed the
-// quota or share that the claim rests on. The model is as before afterwards: holds are made by evict.
+// settle places the gang with its victims lifted, and returns what is to be held where. It is false where a limit is shut,
+// where the place would break a promise, or where with its GPU model the claimant would exceed the quota or share that the
+// claim rests on. The model is as before afterwards: holds are made by evict.
 //
 // It is the last word on a set, and asks everything again that has been asked before on less knowledge: gates with the
-// victims gone, rights with the GPU model that the gang really gets, promises with the nodes that it is on.
+// victims gone, rights with the GPU model that the gang really gets, promises with the nodes that it is on. It costs a
+// placement and, for a move, one more for each unit that is lifted.
 func (c *claim) settle() ([]*cluster.Hold, bool) {
 	y, s := c.y, c.y.Candidates
 	m := s.m.Mark()
@@ -451,10 +474,10 @@ func (c *claim) settle() ([]*cluster.Hold, bool) {
 	return joinHolds(append(out, c.newPlaces()...)), true
 }
 
-// newPlaces is what keeps the places that lifted units have been given, as holds for whoever comes in their stead. It
-// also notes in each unit where its pods go. The pods have their places at this moment, by rehome, and not afterwards.
+// newPlaces makes the holds that keep the places of lifted units for the pods that replace theirs, and notes in each unit
+// where its pods go (unit.to). It must be called while the pods have those places, after rehome and before the rollback.
 //
-// Coming keeps such a hold although nobody waits for it: the pod that it is for exists only once its owner has made it.
+// Coming keeps such a hold although no pod waits for it: the pod that it is for exists only once its owner has made it.
 func (c *claim) newPlaces() []*cluster.Hold {
 	var out []*cluster.Hold
 	for _, u := range c.taken() {
@@ -497,7 +520,9 @@ func (y *Cycle) holdsFor(key string, pods []*cluster.Pod) []*cluster.Hold {
 	return out
 }
 
-// joinHolds makes one of the holds for one workload on one node, in the order in which each first appears.
+// joinHolds joins the holds for one workload on one node, in the order in which each first appears: the model keeps one for
+// each key and node. Several arise where two replicas of one owner move to the same node, since both are held for under the
+// key of the owner.
 func joinHolds(all []*cluster.Hold) []*cluster.Hold {
 	var out []*cluster.Hold
 	at := make(map[string]*cluster.Hold)
@@ -516,7 +541,8 @@ func joinHolds(all []*cluster.Hold) []*cluster.Hold {
 	return out
 }
 
-// takes is everything that the pod takes of its node, its place among the pods too.
+// takes is everything that the pod takes of its node, in the units of nodes, and by name of the resource. The number of
+// pods is one of the resources.
 func (y *Cycle) takes(p *cluster.Pod) api.Resources {
 	out := make(api.Resources, 0, len(p.Demands))
 	for _, d := range p.Demands {
@@ -567,8 +593,8 @@ func (c *claim) reaches() (quota, share int) {
 	return quota, share
 }
 
-// within says whether the claimant's queues, as far up as reach, hold no more than their part of the dims that are
-// charged.
+// within says whether the claimant's queues, as far up as reach, hold no more than their part of those dims that are
+// charged. It is asked with the gang, or its places, in the accounts.
 func (c *claim) within(reach int, dims []int, part func(*cluster.Queue, int) int64, charged func(dim int) bool) bool {
 	q, _ := c.overdrawn(reach, dims, part, charged)
 	return q == nil
@@ -588,8 +614,8 @@ func (c *claim) overdrawn(reach int, dims []int, part func(*cluster.Queue, int) 
 	return nil, 0
 }
 
-// charges says whether members that have allocations are charged for the resource. It is asked with the gang placed, and so
-// knows the GPU model and flavor that the charge is for.
+// charges says whether some member of the gang is charged the dimension. It is asked with the gang placed, so that the GPU
+// model and flavor of the charge are known.
 func (c *claim) charges(dim int) bool {
 	return slices.ContainsFunc(c.g.All(), func(p *cluster.Pod) bool {
 		return p.Host != nil && slices.ContainsFunc(p.Charge, func(d quantity.Demand) bool { return d.Dim == dim })
@@ -598,7 +624,7 @@ func (c *claim) charges(dim int) bool {
 
 // evict plans the evictions, and holds the places until the victims can be expected to be gone. From here on victims
 // count as leaving and the places as held, for every gang that comes later in the cycle. Evictions are in the order
-// of their pods' keys, so that equal plans have equal versions.
+// of their pods' keys, so that equal plans have equal versions. victims may be empty: then only the places are held.
 //
 // The order of the steps matters. underWay counts the evictions of earlier plans first, for those of this plan to be
 // added to. Old holds go before the new ones come, which may be for the same nodes. Leavers are noted last, when it
@@ -609,47 +635,13 @@ func (c *claim) charges(dim int) bool {
 // their evictions count until 12:02:30 and 12:07. The places are held until 12:07, the last of these, and the plan is made
 // again then at the latest.
 func (y *Cycle) evict(c *claim, victims []*unit, places []*cluster.Hold, old []*cluster.Hold) {
-	s := y.Candidates
-	// Units are taken apart into pods here, because evictions are of pods, and their order is by key whatever unit they
-	// were of.
-	type victim struct {
-		*cluster.Pod
-		cause api.EvictionCause
-		payer *cluster.Queue
-		to    string
-		surge bool
-	}
-	var all []victim
-	for _, u := range victims {
-		for i, p := range u.pods {
-			v := victim{Pod: p, cause: u.cause, payer: u.of.payer, surge: u.surge}
-			if c.moving {
-				v.to = u.to[i]
-			}
-			all = append(all, v)
-		}
-	}
-	slices.SortFunc(all, func(a, b victim) int { return strings.Compare(a.Key, b.Key) })
+	s, all := y.Candidates, c.victims(victims)
 	y.underWay()
-	// last is when the last of those that are in the way can be expected to be gone: the holds end then, so that a
+	// last is when the last of the pods that are in the way can be expected to be gone: the holds end then, so that a
 	// victim that never goes does not keep the nodes for ever.
 	last := y.goneBy(places)
 	for _, v := range all {
-		at, gone := y.evictionTimes(v.Pod, v.payer, v.surge)
-		e := api.Eviction{
-			Pod: v.Key, UID: v.UID, Version: y.NextVersion(), Cause: v.cause, For: c.g.Key, To: v.to, Surge: v.surge,
-			At: at, Until: gone.Add(s.m.Config.AssumeFor),
-		}
-		if e.Until.After(last) {
-			last = e.Until
-		}
-		y.Plan.Evictions = append(y.Plan.Evictions, e)
-		y.Remember(api.Change{Eviction: &e})
-		s.m.MarkEvicting(v.Pod)
-		// What stays until the next one runs is never missing, and so counts against no disruption budget.
-		if !v.surge {
-			y.disrupt(v.Pod)
-		}
+		last = later(last, y.planEviction(v, c.g.Key))
 	}
 	// Members that leave do not count for the minimum of their gang any more.
 	for _, u := range victims {
@@ -669,7 +661,7 @@ func (y *Cycle) evict(c *claim, victims []*unit, places []*cluster.Hold, old []*
 		y.newHolds = append(y.newHolds, h)
 		y.Remember(api.Change{Hold: h.Hold})
 	}
-	// Who looks for leavers later in the cycle finds these among them.
+	// If leavers were not looked for yet in this cycle, findLeavers will find the victims among them.
 	//mutate: leavers-once -> true
 	if y.leavers.known {
 		for _, v := range all {
@@ -678,9 +670,52 @@ func (y *Cycle) evict(c *claim, victims []*unit, places []*cluster.Hold, old []*
 	}
 }
 
-// evictionTimes is when a pod of the queue that is evicted now is told to end, after the warning of its queue, and
-// when it is expected to be gone: after its grace period and, if it waits for the next one to run, after the time
-// that takes.
+// victim is a pod that is evicted, with what its unit says about that.
+type victim struct {
+	*cluster.Pod
+	cause api.EvictionCause
+	payer *cluster.Queue
+	// to is the name of the node on which a place is held for the pod that replaces it, "" but in a move.
+	to    string
+	surge bool
+}
+
+// victims takes the units apart into pods, by key: evictions are of pods, in an order that does not depend on units.
+func (c *claim) victims(units []*unit) (all []victim) {
+	for _, u := range units {
+		for i, p := range u.pods {
+			v := victim{Pod: p, cause: u.cause, payer: u.of.payer, surge: u.surge}
+			if c.moving {
+				v.to = u.to[i]
+			}
+			all = append(all, v)
+		}
+	}
+	slices.SortFunc(all, func(a, b victim) int { return strings.Compare(a.Key, b.Key) })
+	return all
+}
+
+// planEviction enters the eviction of the pod, for the workload with the key, in the plan and in the model, and returns how
+// long it counts: until AssumeFor after the pod is expected to be gone.
+func (y *Cycle) planEviction(v victim, key string) (until time.Time) {
+	at, gone := y.evictionTimes(v.Pod, v.payer, v.surge)
+	e := api.Eviction{
+		Pod: v.Key, UID: v.UID, Version: y.NextVersion(), Cause: v.cause, For: key, To: v.to, Surge: v.surge,
+		At: at, Until: gone.Add(y.m.Config.AssumeFor),
+	}
+	y.Plan.Evictions = append(y.Plan.Evictions, e)
+	y.Remember(api.Change{Eviction: &e})
+	y.m.MarkEvicting(v.Pod)
+	// A pod that stays until its replacement runs is never missing, and so counts against no disruption budget.
+	if !v.surge {
+		y.disrupt(v.Pod)
+	}
+	return e.Until
+}
+
+// evictionTimes is when a pod of the queue that is evicted now is told to end (at), after the warning of its queue, and
+// when it is expected to be gone (gone): after its grace period and, if it waits for its replacement to run, after the time
+// that this may take.
 func (y *Cycle) evictionTimes(p *cluster.Pod, payer *cluster.Queue, surge bool) (at, gone time.Time) {
 	at = y.Now
 	if payer.Spec != nil {
@@ -693,8 +728,8 @@ func (y *Cycle) evictionTimes(p *cluster.Pod, payer *cluster.Queue, surge bool) 
 	return at, gone
 }
 
-// goneBy is when those on their way out on the nodes of the places can be expected to be gone, and in any case long
-// enough for a change to be seen (Config.AssumeFor). It is about leavers of before: what this plan evicts is added by evict.
+// goneBy is when the pods that are on their way out on the nodes of the places can be expected to be gone, and in any case
+// long enough from now for a change to be seen (Config.AssumeFor). It knows the leavers of before: evict adds its own.
 func (y *Cycle) goneBy(places []*cluster.Hold) time.Time {
 	last := y.Now.Add(y.m.Config.AssumeFor)
 	// All places of the gang are held equally long: a gang starts whole, so that a place that is free early is of no
@@ -710,7 +745,7 @@ func (y *Cycle) goneBy(places []*cluster.Hold) time.Time {
 }
 
 // leaverGone is when a pod that is on its way out is expected to be gone: by its own deletion, or by the eviction
-// that was decided in an earlier cycle or in this one.
+// that was decided in an earlier cycle or in this one. One of them must be there. The time may be past.
 func (y *Cycle) leaverGone(p *cluster.Pod) time.Time {
 	if p.Terminating {
 		return p.ReleaseAt
@@ -723,8 +758,8 @@ func (y *Cycle) leaverGone(p *cluster.Pod) time.Time {
 	return e.Until.Add(-y.m.Config.AssumeFor)
 }
 
-// evictionOf returns the plan's eviction of the pod, which must have one. The index is extended by what was added to
-// the plan since it was last asked for.
+// evictionOf returns the plan's eviction of the pod, by key, which must have one. The plan grows at its end only, so the
+// index is extended by what was added since it was last asked for.
 func (y *Cycle) evictionOf(pod string) *api.Eviction {
 	if y.evictions == nil {
 		y.evictions = make(map[string]int)
