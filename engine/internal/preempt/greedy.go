@@ -11,8 +11,8 @@ import (
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
-// The first set of victims. It is found greedily and need not be cheap: it shows that there is a set at all, and it
-// gives the search a limit to beat.
+// The first set of victims. It is found greedily and need not be cheap: it shows that there is a set at all, and it gives
+// the search (search.go) a limit to beat. For claims that are too large to be searched it is the answer.
 //
 //  1. Where limits of its own queue keep the claimant out, units of that queue are lifted, the cheapest first, until
 //     the limits let it start (relieve).
@@ -37,9 +37,9 @@ import (
 // most maxBids trials for bids, log n trials to take more of n units, and one trial for each unit that might be put
 // back.
 
-// firstSet lifts a first set of victims. found says that there is one; its units are lifted then, and the search
-// begins from there. hope is false where counting shows that no set of units makes room, so that a search would be in
-// vain.
+// firstSet lifts a first set of victims. found says that there is one; exactly its units are lifted then. hope is false
+// where counting shows that no set of units makes room, so that a search would be in vain. With hope and nothing found, what
+// is lifted is of no meaning, and the search begins by putting it back.
 func (c *claim) firstSet() (found, hope bool) {
 	// open says that the gang would start with the units that are lifted at this point.
 	open := false
@@ -58,6 +58,7 @@ func (c *claim) firstSet() (found, hope bool) {
 		return false, true
 	}
 	c.putBack()
+	// relieve and pickRegion lift without regard to budgets that must be kept; a set that breaks one is none.
 	_, never := c.y.broken(&c.disruption)
 	return !never, true
 }
@@ -77,7 +78,7 @@ func (c *claim) relieve() {
 	}
 }
 
-// liftWith lifts the unit and the members above the minimum that go before it.
+// liftWith lifts the unit and the units that must go before it, as far as they are not lifted yet.
 func (c *claim) liftWith(u *unit) {
 	for _, o := range u.spare {
 		if !o.taken {
@@ -117,6 +118,8 @@ func (c *claim) liftWithin(u *unit) {
 // With n units that takes log n trials to find enough of them, and at most n more to put back. The result is not the
 // smallest set, only one of which nothing can be spared.
 func (c *claim) takeMore() bool {
+	// Units that break a budget come last, then the cheapest first. breaks is asked once for the order, although what is
+	// lifted changes it: liftWithin has the last word on budgets that must be kept.
 	order := slices.Clone(c.units)
 	slices.SortStableFunc(order, func(a, b *unit) int {
 		return cmp.Or(cmp.Compare(c.breaks(a), c.breaks(b)), cmp.Compare(a.whole(), b.whole()), -compareUnits(a, b))
@@ -138,8 +141,8 @@ func (c *claim) takeMore() bool {
 	return false
 }
 
-// breaks is 1 if lifting the unit breaks a disruption budget, beside what is lifted already, and 0 if not; a number,
-// so that units can be ordered by it.
+// breaks is 1 if one more pod of some disruption budget of the unit would be beyond it, beside what is lifted already, and
+// 0 if not; a number, so that units can be ordered by it. The unit must not be lifted.
 func (c *claim) breaks(u *unit) int {
 	for _, p := range u.pods {
 		for _, b := range p.Budgets {
@@ -169,7 +172,8 @@ func (c *claim) putBack() {
 		})
 	}
 	for _, u := range order {
-		// The rest of its gang is lifted, so its spare members must stay lifted too.
+		// The rest of its gang is lifted, so its spare members must stay lifted too. A rest that is not legal for this
+		// claim may carry taken from another one.
 		if u.rest != nil && u.rest.taken && u.rest.claim == c.id {
 			continue
 		}
@@ -180,7 +184,8 @@ func (c *claim) putBack() {
 	}
 }
 
-// overdraws is 1 if the unit, which is lifted, is one of more than a budget allows, and 0 if not.
+// overdraws is 1 if more pods are lifted than some disruption budget of the unit allows, and 0 if not. The unit is lifted,
+// and so among them: putting it back would help.
 func (c *claim) overdraws(u *unit) int {
 	for _, p := range u.pods {
 		for _, b := range p.Budgets {
@@ -192,13 +197,13 @@ func (c *claim) overdraws(u *unit) int {
 	return 0
 }
 
-// bid is the offer of a region: units that make room in it by counting.
+// bid is units that make room in a region by counting, and what that costs.
 type bid struct {
-	// units is in the order of compareUnits.
+	// units is in the order of compareUnits, and never empty.
 	units []*unit
-	// worth is what evicting them costs.
+	// worth is the price of evicting them.
 	worth worth
-	// name is the name of the region, for ties.
+	// name is the name of the region, for ties; "" for a bid of one.
 	name string
 }
 
@@ -214,48 +219,10 @@ type bid struct {
 func (c *claim) pickRegion() (open, hope bool) {
 	var bids []bid
 	for i := range c.kins {
-		wants := c.wants(i)
-		// Nothing can be counted, so there is no reason to give up hope.
-		if len(wants) == 0 {
-			hope = true
-			continue
-		}
-		o := wants[0]
-		// Counting does not look for units on other nodes than those that pods of the class may be on, and a rule
-		// between pods can make such a unit the right victim.
-		//mutate: victims-elsewhere
-		hope = hope || o.Class.Elsewhere()
-		v := c.newScan(o)
-		// Most claims are for one pod that may be anywhere. Then the cheapest single unit that makes room for it, or
-		// the cheapest few on one node, is all that counts, and one walk over the units finds it: there is no need to
-		// count all units as gone.
-		if v.need-v.class.Total == 1 && o.Layout.Required == "" {
-			if b, ok := v.one(); ok {
-				bids = append(bids, b)
-				continue
-			}
-			v = c.newScan(o)
-		}
-		// All units are counted as gone for the question which regions could have room at all, and as there again
-		// before the bids are made.
-		v.freeAll(1)
-		regions := v.regions(o)
-		v.freeAll(-1)
-		if len(regions) == 0 {
-			continue
-		}
-		hope = true
-		for _, u := range c.units {
-			v.enter(u)
-		}
-		for _, r := range regions {
-			if units, w := v.pick(r); units != nil {
-				slices.SortFunc(units, compareUnits)
-				bids = append(bids, bid{units, w, r.name})
-			}
-		}
+		more, may := c.bidsOf(i)
+		bids, hope = append(bids, more...), hope || may
 	}
-	// Bids that cost the same are ordered by the units that are rather evicted, then by the name of their region.
+	// Bids that cost the same are ordered by the units that should rather be evicted, then by the name of their region.
 	slices.SortStableFunc(bids, func(a, b bid) int {
 		if a.worth != b.worth {
 			return cluster.Before(a.worth.less(b.worth))
@@ -286,7 +253,51 @@ func (c *claim) pickRegion() (open, hope bool) {
 			}
 		}
 	}
-	return false, hope || len(bids) > 0
+	return false, hope
+}
+
+// bidsOf lists the bids for the i-th kin, one for each region that could have room with all units gone. hope is false where
+// there is none, so that no set of units makes room for this kin. No unit is lifted. It costs a count of all units for each
+// scan, and a pick for each region.
+func (c *claim) bidsOf(i int) (bids []bid, hope bool) {
+	wants := c.wants(i)
+	// Nothing can be counted, so there is no reason to give up hope.
+	if len(wants) == 0 {
+		return nil, true
+	}
+	o := wants[0]
+	v := c.newScan(o)
+	// Most claims are for one pod that may be anywhere. Then the cheapest single unit that makes room for it, or
+	// the cheapest few on one node, is all that counts, and one walk over the units finds it: there is no need to
+	// count all units as gone.
+	if v.need-v.class.Total == 1 && o.Layout.Required == "" {
+		if b, ok := v.one(); ok {
+			return []bid{b}, true
+		}
+		v = c.newScan(o)
+	}
+	// All units are counted as gone for the question which regions could have room at all, and as there again
+	// before the bids are made.
+	v.freeAll(1)
+	regions := v.regions(o)
+	v.freeAll(-1)
+	if len(regions) == 0 {
+		// Counting does not look for units on other nodes than those that pods of the class may be on, and a rule
+		// between pods can make such a unit the right victim.
+		//mutate: victims-elsewhere
+		hope = o.Class.Elsewhere()
+		return nil, hope
+	}
+	for _, u := range c.units {
+		v.enter(u)
+	}
+	for _, r := range regions {
+		if units, w := v.pick(r); units != nil {
+			slices.SortFunc(units, compareUnits)
+			bids = append(bids, bid{units, w, r.name})
+		}
+	}
+	return bids, true
 }
 
 // maxBids is how many bids are tried out on the model, since each costs a trial. takeMore and the search go on from
@@ -294,7 +305,9 @@ func (c *claim) pickRegion() (open, hope bool) {
 const maxBids = 8
 
 // one returns the cheapest units that make room for one pod, as far as single units and bundles on one node go;
-// false: none of these does. A unit here stands for itself and the spare members that go before it.
+// false: none of these does. A unit here stands for itself and the units that go before it. The region is the whole
+// cluster. The scan must be new, since its candidate nodes list the units that were passed over. It costs a count of each
+// unit, and of those on a node with several.
 func (v *scan) one() (bid, bool) {
 	v.y.scans++
 	// The walk meets three kinds of units. Those that make room alone compete at once. Those that do not are noted on
@@ -338,8 +351,8 @@ func (v *scan) one() (bid, bool) {
 	return bid{units: best.units, worth: best.worth}, true
 }
 
-// bundle is units that are taken together: a unit that makes room by itself, with the spare members that must go
-// before it, or several units on one node of which none makes room alone, such as two pods of 4 GPUs for one of 8.
+// bundle is units that are taken together: a unit that makes room by itself, with the units that must go before it, or
+// several units on one node of which none makes room alone, such as two pods of 4 GPUs for one of 8.
 type bundle struct {
 	// units go one after the other: spare members before the rest of their gang.
 	units []*unit
@@ -447,7 +460,7 @@ func (v *scan) pick(r *region) ([]*unit, worth) {
 	return p.picked, p.worth
 }
 
-// picker is a pick in the making, for one region.
+// picker is a pick in the making, for one region. While it works, the units that it has taken count as gone in the scan.
 type picker struct {
 	*scan
 	// turn is the number of the pick. A unit whose pass equals it was looked at; one whose gone equals it is taken.
@@ -466,7 +479,8 @@ type picker struct {
 	worth worth
 }
 
-// fill makes the heap: each unit by itself and, for each node, the units on it that would not do alone.
+// fill makes the heap: each unit by itself and, for each node on which some unit makes no room alone, one bundle of several.
+// A unit on several nodes is on the heap once.
 func (p *picker) fill(r *region) {
 	for _, t := range r.nodes {
 		// A bundle of several units on the node is worth making only where some unit does not make room alone.
@@ -546,7 +560,7 @@ func (p *picker) weigh(b *bundle) *bundle {
 	return out
 }
 
-// add adds the unit to the bundle, unless it goes already or is not legal for this claim.
+// add adds the unit to the bundle with what it costs, unless it is in it, goes already, or is not legal for this claim.
 func (b *bundle) add(p *picker, u *unit) {
 	if u.gone == p.turn || u.taken || u.claim != p.id || slices.Contains(b.units, u) {
 		return
@@ -580,8 +594,9 @@ func (p *picker) gainOf(u *unit, by int64) int64 {
 	return gain - outside
 }
 
-// bundleOn makes a bundle of units on one node that makes room for one more pod there; nil: all of them do not. It
-// adds units by cost for what each frees until that is enough, and then drops those that turn out not to be needed.
+// bundleOn makes a bundle of units on one node that makes room for at least one more pod there; nil: all of them together
+// do not. It adds units by cost for what each frees until that is enough, and then drops those that turn out not to be
+// needed. The scan is as before when it returns. It costs a sort of the units on the node and a count of each.
 //
 // For example, a pod of 8 GPUs lacks room on a node with units of 2 GPUs for 2, of 2 GPUs for 3, and of 8 GPUs for
 // 20. By cost for each GPU they come in this order, and all three are added. Then both small ones are dropped, since
@@ -636,8 +651,8 @@ func (p *picker) bundleOn(t *candidateNode) *bundle {
 	return &bundle{node: t, units: chosen}
 }
 
-// also counts the unit as gone and adds it, unless that is done already: gone means that it was picked for this
-// region before, taken that it is lifted to open a gate.
+// also counts the unit as gone and appends it, unless it is gone already: picked for this region before (gone), lifted to
+// open a gate (taken), or among the chosen.
 func (p *picker) also(chosen []*unit, u *unit) []*unit {
 	if u.gone == p.turn || u.taken || slices.Contains(chosen, u) {
 		return chosen
@@ -666,8 +681,8 @@ func (p *picker) helps(u *unit, t *candidateNode) int64 {
 	return max(1, sum)
 }
 
-// take counts the units of the bundle as gone. A node may have a second bundle in what is left of it, which is
-// weighed anew.
+// take counts the units of the bundle as gone and adds them to the pick. What is left of a node may make a second bundle,
+// which goes on the heap.
 func (p *picker) take(b *bundle) {
 	for _, u := range b.units {
 		u.gone = p.turn

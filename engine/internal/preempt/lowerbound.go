@@ -440,18 +440,11 @@ func (x *regionSearch) share(u *unit, l *searchNode) int64 {
 	return cost
 }
 
-// boundNode fills costs and rate: for each number of pods up to top, the least that units of this node must cost so
-// that so many have room here. It is a knapsack over the one resource that nodes are compared by.
-//
-// The method is the textbook one for small amounts: it keeps a frontier of sets of which none frees as much as
-// another for no more, and extends the frontier by one unit after the other. The cost is a sort of the frontier for
-// each unit. With GPUs the amounts are small whole numbers, and the frontier has some hundred entries at the most;
-// with MiB or bytes, where sums rarely coincide, it could double with each unit, up to 2^16 entries.
+// boundNode fills units, bound, costs and rate: for each number of pods up to top, the least that units of this node must
+// cost so that so many have room here. It is a knapsack over the one resource that nodes are compared by: leaving out all
+// others keeps the result a bound, since they can only rule out more sets.
 func (x *regionSearch) boundNode(l *searchNode) {
-	type load struct{ amount, cost int64 }
-	// Leaving out all other resources keeps the result a bound: they can only rule out more sets.
-	//
-	// idle is what is free before any unit goes, and can be negative where places are held that nobody has left room
+	// idle is what is free before any unit goes, and can be negative where places are held that no pod has left room
 	// for. All units are counted as gone at this point, so what they give is subtracted again.
 	idle := l.free.At(x.dim)
 	for _, u := range l.candidateNode.units {
@@ -469,41 +462,12 @@ func (x *regionSearch) boundNode(l *searchNode) {
 	// Of a node with more than searchUnits units the rest is left to the greedy set: the frontier would grow with
 	// them, and the sets of enumerate are bits of a 32-bit number.
 	l.units = l.units[:min(len(l.units), searchUnits)]
-	// loads is the frontier, by increasing cost and increasing amount. It begins with the empty set, which frees
-	// nothing at no cost.
-	loads := []load{{}}
-	// For each unit the frontier is doubled, every set with the unit and without it, and thinned again. For
-	// example, there are units of 4 GPUs for 3, of 4 GPUs for 5 and of 8 GPUs for 5. Written amount:cost, the
-	// frontier grows as follows. In the end 8 GPUs cost 5, by the third unit alone.
-	//
-	//	          0:0
-	//	+ 4:3     0:0  4:3
-	//	+ 4:5     0:0  4:3  8:8
-	//	+ 8:5     0:0  4:3  8:5  12:8  16:13
-	//
-	// A unit that frees nothing of the resource never enters the frontier. It may free another resource, and single is the least
-	// cost of a single unit, whatever it frees.
-	single := int64(infinite)
+	// single is the least cost of a single unit, whatever it frees: one that frees nothing of the resource never enters the
+	// frontier, and may free another resource that is short.
+	loads, single := x.frontier(l), int64(infinite)
 	for _, u := range l.units {
-		amount, cost := x.frees(u, l), x.share(u, l)
-		single = min(single, cost)
+		single = min(single, x.share(u, l))
 		l.bound = l.bound || u.budgeted || x.gives(u, l) < x.parts[u] || len(u.spare) > 0 || u.rest != nil
-		for _, have := range loads[:len(loads):len(loads)] {
-			loads = append(loads, load{have.amount + amount, have.cost + cost})
-		}
-		slices.SortFunc(loads, func(a, b load) int {
-			return cmp.Or(cmp.Compare(a.cost, b.cost), -cmp.Compare(a.amount, b.amount))
-		})
-		kept := loads[:0]
-		for _, n := range loads {
-			// The list is sorted by cost, so a set is worth keeping only if it frees more than every cheaper one.
-			// Dropping the others is safe: wherever one of them would be used, a cheaper set that frees as much can
-			// be used instead.
-			if len(kept) == 0 || n.amount > kept[len(kept)-1].amount {
-				kept = append(kept, n)
-			}
-		}
-		loads = kept
 	}
 	l.costs, l.rate = slices.Repeat([]int64{infinite}, x.code(l.top)+1), infinite
 	x.rooms(l.top, func(r room) {
@@ -542,6 +506,48 @@ func (x *regionSearch) boundNode(l *searchNode) {
 			l.rate = min(l.rate, least/(r[0]+r[1]))
 		}
 	})
+}
+
+// load is a set of units of one node: how much of the resource they free there, and what they cost (share).
+type load struct{ amount, cost int64 }
+
+// frontier lists the sets of the node's units of which none frees as much as another for no more, by increasing cost and so
+// by increasing amount. The first is the empty set, which frees nothing at no cost.
+//
+// The method is the textbook one for small amounts. For each unit the frontier is doubled, every set with the unit and
+// without it, and thinned again. For example, there are units of 4 GPUs for 3, of 4 GPUs for 5 and of 8 GPUs for 5. Written
+// amount:cost, the frontier grows as follows. In the end 8 GPUs cost 5, by the third unit alone.
+//
+//	          0:0
+//	+ 4:3     0:0  4:3
+//	+ 4:5     0:0  4:3  8:8
+//	+ 8:5     0:0  4:3  8:5  12:8  16:13
+//
+// It costs a sort of the frontier for each unit. With GPUs the amounts are small whole numbers, and the frontier has some
+// hundred entries at the most; with MiB or bytes, where sums rarely coincide, it could double with each unit, up to 2^16
+// entries.
+func (x *regionSearch) frontier(l *searchNode) []load {
+	loads := []load{{}}
+	for _, u := range l.units {
+		amount, cost := x.frees(u, l), x.share(u, l)
+		for _, have := range loads[:len(loads):len(loads)] {
+			loads = append(loads, load{have.amount + amount, have.cost + cost})
+		}
+		slices.SortFunc(loads, func(a, b load) int {
+			return cmp.Or(cmp.Compare(a.cost, b.cost), -cmp.Compare(a.amount, b.amount))
+		})
+		kept := loads[:0]
+		for _, n := range loads {
+			// The list is sorted by cost, so a set is worth keeping only if it frees more than every cheaper one.
+			// Dropping the others is safe: wherever one of them would be used, a cheaper set that frees as much can
+			// be used instead.
+			if len(kept) == 0 || n.amount > kept[len(kept)-1].amount {
+				kept = append(kept, n)
+			}
+		}
+		loads = kept
+	}
+	return loads
 }
 
 // rooms visits every room from nothing up to top, in the order of code.

@@ -13,10 +13,10 @@ import (
 	"github.com/berth-dev/berth/engine/why"
 )
 
-// Moves. Running work is moved so that a place becomes whole: for a gang that has room enough in all and none in one
+// Moves. Running work is moved so that a larger place becomes free: for a gang that has room enough in all and none in one
 // piece, or in the background. A move is an eviction whose workload has its next place held before it ends. It is
 // only made when everything that is moved has such a place, when no disruption budget is broken, and when less work
-// is lost than is gained. Where it can, the next pod runs before the one that is moved ends (surge.go).
+// is lost than is gained. Where it can, the replacement pod runs before the one that is moved ends (surge.go).
 //
 // For example, nodes n1 and n2 have 8 GPUs each, and each runs one pod of 4 GPUs. A gang asks for 8 GPUs on one node:
 // 8 are free, but 4 and 4. Moving the pod of n1 to n2 costs 2 minutes of starting and, say, 10 minutes of unsaved
@@ -24,7 +24,7 @@ import (
 // GPUs: 240. So the pod is moved; if the promised start were 5 minutes away (40), it would not be.
 //
 // The victims are found by the search of search.go, with one more question to the model: whether what is lifted has a
-// place too, beside the gang (rehomed). That there are no loops follows from the gain: each move is paid for by the
+// place too, beside the gang (rehomed). That moves come to an end follows from the gain: each is paid for by the
 // GPU-seconds of a gang that starts, or, in the background, out of a budget for each hour.
 //
 // The two kinds of moves share everything but who is moved and what that may cost:
@@ -37,10 +37,14 @@ import (
 //	tried          one gang in a cycle                     eight nodes and eight cards in a cycle
 //
 // In both a move is under way until its evictions are over, and no other begins before that (moving).
+//
+// A move needs no right against the queue of what is moved, since that loses nothing but time, and it relies on no pod that
+// is on its way out. It costs a search in which each trial also places what is lifted; that is why one gang in a cycle is
+// tried.
 
-// MoveFor looks for running work that can be moved elsewhere so that the gang has a place, which waits at the gates: if they
-// say that it has room enough in all and none in one piece. It says whether work is moved for it. One gang at a time has work moved, and one in a
-// cycle is tried.
+// MoveFor moves running work elsewhere so that the gang has a place, and says whether it does. The gates are what keeps the
+// gang out: it is tried only where they say that there is room enough in all and none in one piece. The model is changed
+// only where the answer is yes: what is moved counts as leaving, and places are held for it and for the gang.
 func (y *Cycle) MoveFor(g *cluster.Gang, t cluster.Turn, gates []why.Gate) bool {
 	if !y.scattered(g, t, gates) || !y.mayMoveFor(g) {
 		return false
@@ -49,9 +53,7 @@ func (y *Cycle) MoveFor(g *cluster.Gang, t cluster.Turn, gates []why.Gate) bool 
 	c := y.newClaim(g, t)
 	// Budgets are never broken for the sake of a tidier cluster.
 	c.moving, c.disruption.hard = true, true
-	// findMovers takes the place of find: for a move no right is needed against the queue of what is moved, since that
-	// loses nothing but time.
-	c.findMovers()
+	c.findMovers() // in place of find
 	if len(c.units) == 0 {
 		return false
 	}
@@ -73,11 +75,11 @@ func (y *Cycle) MoveFor(g *cluster.Gang, t cluster.Turn, gates []why.Gate) bool 
 		return false
 	}
 	ok = ok && c.overlap(victims, places)
-	// worthIt is asked twice, because the answer changes: what can run beside its successor for a while loses no
-	// work, so its cost is another one once overlap has found that out.
+	// worthIt is asked twice, because costs change: a pod that can run beside its replacement for a while loses no work,
+	// and overlap finds out whether it really can.
 	//
-	// A move that costs too much now may be worth it after the next checkpoint, which no event announces: so a cycle is
-	// asked for at that time. One that has no places, or breaks a budget, waits for an event like everything else.
+	// A move that costs too much now may be worth it after the next checkpoint, which no event announces: so the next cycle
+	// is due at that time. One that has no places, or breaks a budget, waits for an event like everything else.
 	if !c.worthIt(victims) {
 		c.wakeWhenSaved(c.units, c.loss(victims), c.gain)
 		return false
@@ -89,17 +91,15 @@ func (y *Cycle) MoveFor(g *cluster.Gang, t cluster.Turn, gates []why.Gate) bool 
 	return true
 }
 
-// mayMoveFor says whether work may be moved for the gang in this cycle. A move is two changes, an end and a start, with
-// time between them. One at a time keeps that bounded: whatever goes wrong with it has ended before the next begins. The
-// search for a move is dear too, since every set needs a place for each unit in it, and so is tried for one gang in a
-// cycle.
+// mayMoveFor says whether work may be moved for the gang in this cycle: moves are on, none is under way, none was tried for
+// another gang, and the gang may have others evicted by now. A move is two changes, an end and a start, with time between
+// them. One at a time keeps that bounded: whatever goes wrong with it has ended before the next begins.
 func (y *Cycle) mayMoveFor(g *cluster.Gang) bool {
 	return !y.m.Config.Moves.Off && y.m.Config.Policy != api.FIFO && !y.moved && y.mayClaim(g) && !y.moving()
 }
 
-// retally counts the members of all gangs again that were tried out, those that stay too: rehome has built their
-// trees as if their members waited. Tallies are not in the journal, so that the rollback of the trial does not restore
-// them.
+// retally counts the members of all gangs among the units again, also of those that stay: rehome has built their trees as
+// if their members waited. Tallies are not in the journal, so that the rollback of the trial does not restore them.
 func (c *claim) retally() {
 	for _, u := range c.units {
 		if u.of.Gang != nil {
@@ -108,7 +108,8 @@ func (c *claim) retally() {
 	}
 }
 
-// moving says whether work is being moved already, by an earlier plan or by this one.
+// moving says whether work is being moved already, by an earlier plan or by this one. A move counts until its evictions
+// have been refused or have expired.
 func (y *Cycle) moving() bool {
 	for _, e := range y.m.Evictions {
 		if e.Cause == api.Moved && !e.Refused && cluster.Live(e.Until, y.Now) {
@@ -118,9 +119,9 @@ func (y *Cycle) moving() bool {
 	return slices.ContainsFunc(y.Plan.Evictions, func(e api.Eviction) bool { return e.Cause == api.Moved })
 }
 
-// findMovers lists what may be moved: pods by themselves, and gangs of which all members are needed, that are on
-// nodes where something is free. It costs a look at every pod on those nodes, and ends at once where nobody makes
-// pods again.
+// findMovers lists in c.units what may be moved: pods by themselves, and gangs of which all members are needed, that are on
+// nodes where something is free. It costs a look at every pod on those nodes, and ends at once where no pod of the cluster
+// has an owner that makes it again.
 func (c *claim) findMovers() {
 	s := c.y.Candidates
 	s.claims++
@@ -145,8 +146,7 @@ func (c *claim) findMovers() {
 					seen[p.In] = true
 				}
 				// A pod that nothing makes again would be lost, and a gang with members to spare is evicted, not
-				// moved.
-				// A gang is met on each of its nodes, and taken at the first: seen says so.
+				// moved. A gang is met on each of its nodes, and taken at the first.
 				if t := s.runningWith(p); movable(t) {
 					c.takeMover(t)
 				}
@@ -155,11 +155,11 @@ func (c *claim) findMovers() {
 	}
 }
 
-// onGPU says whether the pod has GPUs, slices or parts of some.
+// onGPU says whether the pod, which must have a node, has GPUs, slices or parts of some.
 func onGPU(p *cluster.Pod) bool { return p.Amount(quantity.DimGPU) > 0 || p.Weight() > 0 }
 
-// ownsAny says whether there is work that may be evicted and somebody makes again. Only its answer matters, so the
-// order of queues does not.
+// ownsAny says whether any work that may be evicted has an owner that makes it again. Queues keep count of it, so that it
+// costs a look at each queue.
 func (s *Candidates) ownsAny() bool {
 	for _, q := range s.m.Queues {
 		if q.Owned > 0 {
@@ -169,8 +169,8 @@ func (s *Candidates) ownsAny() bool {
 	return s.m.Unqueued.Owned > 0
 }
 
-// runningWith is the running workload that the pod, which has an allocation, is of, made for this claim. Those on the
-// lists of candidates are of one queue each, and a move takes all pods of a gang whoever pays for them.
+// runningWith makes the running workload that the pod, which has an allocation, belongs to, for this claim alone. Those on
+// the lists of candidates have only the pods that are charged to their queue, and a move takes all pods of a gang.
 func (s *Candidates) runningWith(p *cluster.Pod) *running {
 	t := &running{payer: p.Payer, pods: []*cluster.Pod{p}}
 	if p.Gang != "" {
@@ -185,9 +185,9 @@ func (s *Candidates) runningWith(p *cluster.Pod) *running {
 	return t
 }
 
-// movable says whether the running workload is one piece that somebody makes again when it ends: one unit with all of
-// its pods, each of which has an owner. What that will ask for must be known, which it is not of pods that have devices
-// through claims which were not told.
+// movable says whether the running workload is one unit with all of its pods, each of which has an owner that makes it
+// again. What the replacements will ask for must be known, which it is not where a pod has devices through claims that were
+// not told: a place that was found without them might not do.
 func movable(t *running) bool {
 	return len(t.units) == 1 && len(t.units[0].pods) == len(t.pods) && !slices.ContainsFunc(t.pods, func(p *cluster.Pod) bool {
 		//mutate: move-known-claims -> p.Owner == ""
@@ -195,12 +195,12 @@ func movable(t *running) bool {
 	})
 }
 
-// worthIt says whether the gang gains more than the moves lose.
+// worthIt says whether the gang gains more now than the moves lose.
 func (c *claim) worthIt(victims []*unit) bool { return c.gain(c.y.Now) > c.loss(victims) }
 
-// gain is what the gang gains by moves at the time, in thousandths of GPU-seconds: the GPUs that it would use while it
-// waited. Without the moves it would wait until its promised start, or for an hour where it has none. A gang that asks
-// for no GPUs counts as one of one GPU, so that its gain is not nothing.
+// gain is what the gang gains by moves at the given time, in thousandths of GPU-seconds: the GPUs that it would use while
+// it waits. Without the moves it waits until its promised start, or for an hour where it has none. A gang that asks for no
+// GPUs counts as one of one GPU, so that its gain is not nothing.
 //
 // Longer waits count as an hour, because a promise that is days away may well move up. It is the same hour at which
 // cost.go stops counting unsaved work.
@@ -212,7 +212,7 @@ func (c *claim) gain(at time.Time) int64 {
 	return cmp.Or(c.needs.At(quantity.DimGPU), api.Whole) * int64(wait/time.Second)
 }
 
-// loss is what the moves lose, in thousandths of GPU-seconds: the work that was not saved, and starting again.
+// loss is what the moves lose, in thousandths of GPU-seconds: the work since the last checkpoint, and starting again.
 func (c *claim) loss(victims []*unit) int64 {
 	var sum int64
 	for _, u := range victims {
@@ -221,8 +221,9 @@ func (c *claim) loss(victims []*unit) int64 {
 	return sum
 }
 
-// rehomed says whether all that is lifted has a place too, beside the gang. With keep the gang has been placed
-// already and all allocations stay; without it the gang is placed first and everything is undone.
+// rehomed says whether all units that are lifted have a place too, beside the gang. With keep the gang has been placed
+// already, and if the answer is yes all allocations stay; without it the gang is placed first, and everything is undone.
+// It costs a placement for each unit.
 //
 // For example, workloads of 4, 3 and 2 GPUs are lifted, and 5 and 4 GPUs are free on two other nodes. The largest goes
 // first and takes the node of 4; those of 3 and 2 fill the other. With the smallest first, 2 would take the tighter node,
@@ -247,7 +248,8 @@ func (c *claim) rehomed(keep bool) bool {
 	return ok
 }
 
-// weight is what of GPUs the unit's pods had, in thousandths, when it was looked at.
+// weight is what the unit's pods have of GPUs, in thousandths. It is as of when the unit was made, and so can be asked while
+// the pods are lifted.
 func (u *unit) weight() (sum int64) {
 	for _, w := range u.spans {
 		sum += w.weight
@@ -255,8 +257,8 @@ func (u *unit) weight() (sum int64) {
 	return sum
 }
 
-// rehome finds a place for a workload that has been lifted, and keeps it allocated there until rolled back. It is
-// placed by the same function as any gang, so the next one has every right to the place that it finds.
+// rehome finds a place for a unit that has been lifted, and keeps it allocated there until rolled back. It is placed by the
+// same function as any gang, so that its replacement will be allowed on the nodes.
 //
 // Place places gangs. For a pod by itself one is made here, which is never entered in the model.
 func (y *Cycle) rehome(u *unit) bool {
@@ -266,25 +268,25 @@ func (y *Cycle) rehome(u *unit) bool {
 		g.Single.Pods[0] = u.pods[0]
 	}
 	y.m.Tally(g)
-	// A gang can be placed only with all the members that it needs.
+	// A gang of which members are on their way out may not have all that it needs, and has no place then.
 	if !g.Tree.Complete() {
-		return false // members that it needs are on their way out
+		return false
 	}
 	// Shapes are made for pods that wait. Pods that run had no need of one until now.
 	for _, p := range g.All() {
 		y.m.ShapeOf(p)
 	}
-	// What is moved starts anew at its next place, and has no more right than others to be there when a promise is due.
+	// What is moved starts anew at its next place, and must not be there when that place is promised to another.
 	m := y.m.Mark()
 	if !y.Place(g, g.TurnNow()) || y.Delays(g, y.m.AllocatedSince(m)) {
 		return false
 	}
-	// Of a gang that runs with more groups than it must, only those that it must have are placed: it stays.
+	// Placing a gang places its minimum. One that runs with more groups than it must would lose the others: it is not moved.
 	return !slices.ContainsFunc(u.pods, func(p *cluster.Pod) bool { return p.Host == nil })
 }
 
-// nextKey is the key under which a place is held for what is moved: a lone pod comes back under another name, so the
-// place is held for its owner.
+// nextKey is the key under which a place is held for the replacement of the unit: that of the gang or, since a pod by itself
+// comes back under another name, that of its owner.
 func (u *unit) nextKey() string {
 	if u.of.Gang == nil && u.pods[0].Owner != "" {
 		return u.pods[0].Owner
@@ -293,9 +295,9 @@ func (u *unit) nextKey() string {
 }
 
 // Tidy empties a node that is little used, or a card of which little is given away in parts, where its work has room on
-// others that are in use, so that larger places come before somebody waits for them. What is lost that way in an hour is
-// bounded (Config.Moves.Background, in GPU-seconds). It ends: each time fewer nodes are in use, or as many nodes and
-// fewer cards.
+// others that are in use, so that larger places are there before a workload waits for them. What is lost that way in an
+// hour is bounded (Config.Moves.Background, in GPU-seconds; 0: off). It comes to an end: after each move fewer nodes are in
+// use, or as many nodes and fewer cards. The cycle calls it once, after the turns of all gangs.
 //
 // For example, n1 runs a pod of 2 GPUs, n2 and n3 run one of 4 GPUs each, of 8. The pod of n1 moves to n2: n1 is whole, and
 // three nodes in use have become two. Nothing more is moved: n2 has 2 GPUs free now and n3 has 4, and neither holds what the
@@ -337,10 +339,13 @@ type spot struct {
 	card int
 	// free is what of its GPUs is free, in thousandths.
 	free int64
-	// around is the GPUs in use in the node's domain, used those of the spot itself.
-	around, used int64
+	// around is the whole GPUs in use in the node's domain of the narrowest level.
+	around int64
+	// used is what of the spot is in use: whole GPUs of a node, thousandths of a card.
+	used int64
 }
 
+// wholeNode is the card of a spot that is a node.
 const wholeNode = -1
 
 // sparseNodes lists nodes that are partly used, those first whose domain of the narrowest level is used least, and in a
@@ -378,7 +383,9 @@ func (y *Cycle) sparseCards() []spot {
 	})
 }
 
-// sparse lists the spots that are found on nodes that are not cordoned, those in domains that are little used first.
+// sparse lists the spots that find appends for the nodes that are not cordoned, those in domains that are little used first,
+// then those that are little used themselves, then by place. A cordoned node is being emptied by others, or takes no new
+// work.
 func (y *Cycle) sparse(find func(n *cluster.Node, out []spot) []spot) (all []spot) {
 	// level is the narrowest one, such as the rack; -1: there are no levels, and around stays 0 for all. All nodes count
 	// for their domain, cordoned ones too, and so the sums are complete only after the loop.
@@ -405,7 +412,7 @@ func (y *Cycle) sparse(find func(n *cluster.Node, out []spot) []spot) (all []spo
 	return all
 }
 
-// rest is a place that keeps all that is free of the spot: what is moved must not come back to where it was.
+// rest is a hold on all that is free of the spot, for the time of a trial: what is moved must not come back to where it was.
 func (at *spot) rest(m *cluster.Model) *cluster.Hold {
 	h := &cluster.Hold{Hold: &api.Hold{Node: at.Name}}
 	if at.card != wholeNode {
@@ -421,7 +428,7 @@ func (at *spot) rest(m *cluster.Model) *cluster.Hold {
 }
 
 // has says whether the pod, which is on the node, has GPUs of the spot; only says that it has no others. A pod with parts of
-// two cards would leave the one and stay on the other, so that it keeps both from being emptied.
+// two cards would have to leave both, so that it keeps either from being emptied.
 func (at *spot) has(p *cluster.Pod) (is, only bool) {
 	if at.card == wholeNode {
 		return onGPU(p), true
@@ -430,18 +437,19 @@ func (at *spot) has(p *cluster.Pod) (is, only bool) {
 	return slices.Contains(p.HostDevices, id), len(p.HostDevices) == 1
 }
 
-// empty plans to move everything with GPUs off the spot, and says whether it did.
+// empty plans to move everything with GPUs off the spot, and says whether it did. It notes what that loses as usage
+// (queue.BackgroundMoves), which is the memory that Tidy reads.
 func (y *Cycle) empty(at spot) bool {
 	s := y.Candidates
 	c := &claim{y: y, g: &cluster.Gang{}, q: &s.m.Unqueued, moving: true, disruption: disruption{hard: true}}
-	// The gain is what is free there now, which nobody can use in one piece, for an hour; the loss must be less than
+	// The gain is what is free there now, which cannot be used in one piece, for an hour; the loss must be less than
 	// that and within the budget of an hour. most is the first loss that is too large, in thousandths of GPU-seconds; the
 	// budget is in whole ones, and may be used up to the last, hence the 1.
 	most := at.free * int64(longest/time.Second)
 	if budget := s.m.Config.Moves.Background; budget < most/1000 {
 		most = (budget + 1) * 1000
 	}
-	// dear says that the move loses too much, and wakes when it may not any more.
+	// dear says that the move loses too much, and has the next cycle be due when it may lose less.
 	dear := func() bool {
 		loss := c.loss(c.units)
 		if loss >= most {
@@ -476,15 +484,14 @@ func (y *Cycle) empty(at spot) bool {
 	return true
 }
 
-// findOn lists the workloads with GPUs of the spot, if all of them may be moved and have no others. One pod that must
-// stay makes the spot of no use: it would not become empty.
-//
-// all is the pods that have to go. The units that may be moved must be those pods, no more and no fewer: a gang with
-// members on other nodes would lose work there for nothing, and a pod that no unit has would stay.
+// findOn lists in c.units the workloads with GPUs of the spot, and says whether all of them may be moved and have no other
+// GPUs. One pod that must stay makes the spot of no use: it would not become empty.
 func (c *claim) findOn(at spot) bool {
 	s := c.y.Candidates
 	s.claims++
 	c.id = s.claims
+	// all is the pods that have to go. The units that may be moved must be those pods, no more and no fewer: a gang with
+	// members on other nodes would lose work there for nothing, and a pod that no unit has would stay.
 	var all []*cluster.Pod
 	for _, p := range at.Pods {
 		is, only := at.has(p)

@@ -10,8 +10,10 @@ import (
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
-// What units would free is first worked out from resources alone, node by node. The result shows where nothing helps,
-// and guides the choice of whom to lift. Whether it is true is asked of the model afterwards (trial.go).
+// Scans: how many more pods of a class would fit, on which nodes, with some units gone. A scan answers from resources
+// alone, node by node. It shows where no eviction helps, gives the greedy pass and the branch and bound their counts, and
+// costs a few additions where a trial on the model costs a placement. Whether its answer holds is asked of the model
+// afterwards (trial.go).
 //
 // A scan is for one class of pods. It keeps, for each node that a unit is on, what is free there with the units gone
 // that count as gone at the moment, and how many pods of the class that is room for (slots). To count a unit as gone,
@@ -19,31 +21,37 @@ import (
 //
 // For example, node n1 has 2 free GPUs and two pods of 3 GPUs, a and b, and the class asks for 4 GPUs:
 //
-//	nobody gone    2 GPUs free   slots 0
+//	none gone      2 GPUs free   slots 0
 //	a gone         5             slots 1   free(a, 1) returns 1
 //	a and b gone   8             slots 2   free(b, 1) returns 1
 //	a back         5             slots 1   free(a, -1) returns -1
 //
-// Counting errs on one side only as far as the search is concerned: it ignores devices, rules between pods and limits
-// of queues, each of which can only keep pods out. So where counting finds no room with all units gone, there is
-// none. The two exceptions are pods under rules and devices of several nodes, which Class.Elsewhere tells.
-
-// candidateNode is a node, with what the claim's units would leave on it.
+// The search relies on one property: where counting finds no room with all units gone, there is none. It holds because
+// counting leaves out which devices are free, rules between pods, and limits of queues, each of which can only keep pods
+// out. The two exceptions are classes under rules, where a victim on another node can open this one, and devices that
+// several nodes reach; Class.Elsewhere tells both (scenario pods-apart-evict).
 //
-// It belongs to the node and not to the scan: there is one for each node of the cluster, kept in Candidates and
-// reused, so that a scan allocates nothing. A scan that begins takes the next number, and entries with an older one
-// are void.
+// A scan holds for the state of the model that it was begun in: what a trial changes is restored before the scan goes on. It
+// costs a look at each node that a unit is on (candidate), and from then on a division for each pod that is counted.
+
+// candidateNode is a node, with what is free there while some of the claim's units count as gone.
+//
+// It belongs to the node and not to the scan: there is one for each node of the cluster, kept in Candidates and reused, so
+// that a scan allocates nothing. A scan that begins takes the next number, and everything in an entry with an older one is
+// void.
 type candidateNode struct {
-	// pass is the number of the scan that the rest is of; of another scan it is void.
+	// pass is the number of the scan that the other fields are of.
 	pass uint64
-	node *cluster.Node // nil: the class may not be there
-	// free is what is free on the node with the units gone that count as gone, by dimension. It can be negative where
-	// others have allocated more than there is.
+	// node is nil where the class may not be.
+	node *cluster.Node
+	// free is what is free on the node, by dimension, in the units of nodes. It can be negative where others have
+	// allocated more than there is, or where a place is held that is not free yet.
 	free quantity.Vector
-	// slots is how many pods of the class that is room for, by resources; it follows free, spoils and cards.
+	// slots is how many pods of the class that is room for. It follows from free, spoils and cards, and is worked out
+	// again whenever one of them changes.
 	slots int64
-	// spoils is how many pods, and places held, keep the class off the node whatever is free: they or the class must
-	// have the node to themselves.
+	// spoils is how many pods, and places held, keep the class off the node whatever is free, because they or the class
+	// must have the node to themselves.
 	spoils int
 	// cards is the GPUs one by one, on a node that gives parts of them, if the class asks for GPUs.
 	cards cards
@@ -51,22 +59,23 @@ type candidateNode struct {
 	units []*unit
 }
 
-// region is a domain in which all pods of a claim must be: a node, a domain of a level, or the whole cluster.
+// region is a place that may hold all pods of a claim: a node, a domain of a level, or the whole cluster.
 type region struct {
 	// name is the name of the domain or node, by which regions are ordered; "" for the whole cluster.
 	name string
 	// domain is nil for a node and for the whole cluster.
 	domain *cluster.Domain
-	node   *cluster.Node
+	// node is nil for a domain and for the whole cluster.
+	node *cluster.Node
 	// nodes is those of the scan that are in the region: only nodes that units are on.
 	nodes []*candidateNode
-	// lacks is the number of pods of the claim for which the region has no room before anybody goes. It can be 0 or
-	// less where something else than room keeps the claimant out.
+	// lacks is the number of pods of the claim for which the region has no room before any unit goes. It can be 0 or
+	// less where something else than room keeps the claimant out, such as a limit of its queue.
 	lacks int64
 }
 
-// fits counts the pods of the class that have room in the region now, with nobody gone beyond those that are lifted.
-// The index knows the sum: it is a lookup.
+// fits counts the pods of the class that have room in the region as the model is now: units that are lifted are gone, those
+// that only count as gone in a scan are not. The class must be up to date with the model. It is a lookup.
 func (r *region) fits(s *Candidates, c *index.Class) int64 {
 	switch {
 	case r.node != nil:
@@ -78,11 +87,11 @@ func (r *region) fits(s *Candidates, c *index.Class) int64 {
 }
 
 // scan counts, for one class of pods, the room that a claim's units would free. It looks at a node when a unit on it
-// is counted, so that it costs what the units are on and not the size of the cluster.
+// is counted, so that its cost goes with the nodes of the units and not with the size of the cluster.
 type scan struct {
 	*claim
 	class *index.Class
-	// need is how many pods of the class the claim must place.
+	// need is how many pods of the class the claim must place, those included that have room already.
 	need int64
 	// pass is the number of the scan, by which it knows its entries in Candidates.nodes.
 	pass uint64
@@ -90,21 +99,23 @@ type scan struct {
 	nodes []*candidateNode
 }
 
-// newScan makes a scan in which nobody is gone yet. It voids all earlier scans of the cycle, also those of other
-// claims, because they share the candidate nodes.
+// newScan makes a scan for what the order asks for, in which no unit counts as gone. All earlier scans are void from then
+// on, also those of other claims, because they share the candidate nodes.
 func (c *claim) newScan(o place.Order) *scan {
 	c.y.scans++
 	return &scan{claim: c, class: o.Class, need: int64(len(o.Pods)), pass: c.y.scans}
 }
 
-// candidate returns what the scan knows of the node; nil: the class may not be there. For a node that is new to the
-// scan it works out what is free as the index does, with two corrections: what leavers leave that is held for others
-// counts as free, because the hold counts as taken; and what is nominated to the node is taken.
+// candidate returns what the scan knows of the node; nil: the class may not be there, or the node is in no bucket because
+// it has no spec. For a node that is new to the scan it works out what is free as the index does, with two corrections:
+// what leavers leave that is held for others counts as free, because the hold counts as taken; and what is nominated to the
+// node is taken.
 func (v *scan) candidate(n *cluster.Node) *candidateNode {
 	s := v.y.Candidates
 	if n.Bucket == nil {
 		return nil
 	}
+	// The cluster may have grown since the last scan. Pointers into the old memory are of scans that are void.
 	if len(s.nodes) < s.m.Room.Nodes {
 		s.nodes = append(s.nodes, make([]candidateNode, s.m.Room.Nodes-len(s.nodes))...)
 	}
@@ -129,7 +140,7 @@ func (v *scan) candidate(n *cluster.Node) *candidateNode {
 		// is lifted is gone. What is moved is only lifted where counting says so.
 		t.cards.readOffers(n, v.class)
 	}
-	// Leavers that stay on their nodes in this trial are those whose GPUs are all held for somebody. The hold takes
+	// Leavers that stay on their nodes in this trial are those whose GPUs are all held for others. The hold takes
 	// its room off what is free, and so does the leaver. What the leaver has counts as free here, so that it is not
 	// subtracted twice.
 	for _, p := range v.y.leavers.on[n] {
@@ -150,7 +161,7 @@ func (v *scan) candidate(n *cluster.Node) *candidateNode {
 	}
 	// A gang that has its nodes to itself keeps all others off, however much is free. Such pods are counted once, and
 	// the count goes down as they are counted as gone: at 0 the node is open.
-	if v.class.Shape.HasGPU && (s.m.WholeNodeGangs > 0 || v.class.Whole != "") {
+	if v.minds() {
 		for _, p := range n.Pods {
 			if v.spoils(p) {
 				t.spoils++
@@ -168,8 +179,8 @@ func (v *scan) candidate(n *cluster.Node) *candidateNode {
 	return t
 }
 
-// admits says whether pods of the class may be on the node at all, whatever is free there: by its labels and taints,
-// by name, by the GPU model that is asked for, and by whether GPUs are had by count there.
+// admits says whether pods of the class may be on the node at all, whatever is free there: by its labels and taints, by
+// name, by the GPU model that is asked for, and by whether the node gives GPUs by count. It does not ask rules between pods.
 func (v *scan) admits(c *index.Class, n *cluster.Node) bool {
 	if v.y.ix.MaskOf(c, n).State == index.Excluded || c.Local && c.Excludes(n) {
 		return false
@@ -190,8 +201,9 @@ func (v *scan) spoils(p *cluster.Pod) bool {
 	return v.class.Whole != "" || p.In != nil && p.In.Whole
 }
 
-// slots counts the pods of the class that the node has room for, by resources. Of pods that ask for a port of the
-// host there is room for one at most.
+// slots counts the pods of the class that the node has room for with what is free in t. Of pods that ask for a port of the
+// host there is room for one at most. It is called for each pod that is counted, and mostly costs one division: demands are
+// the scarcest first, and cards are counted only where the quotient is above 0.
 func (v *scan) slots(t *candidateNode) int64 {
 	if t.spoils > 0 {
 		return 0
@@ -217,23 +229,15 @@ func (v *scan) slots(t *candidateNode) int64 {
 // on that and never copies a candidate node.
 func (v *scan) free(u *unit, by int64) int64 {
 	var gain int64
-	whole := v.class.Shape.HasGPU && (v.y.m.WholeNodeGangs > 0 || v.class.Whole != "")
+	if u.taken {
+		return 0
+	}
 	for _, p := range u.pods {
-		n := p.Host
-		if u.taken {
-			continue
-		}
-		t := v.candidate(n)
+		t := v.candidate(p.Host)
 		if t == nil {
 			continue
 		}
-		for _, d := range p.Demands {
-			t.free.Add(d.Dim, by*d.Amount)
-		}
-		t.cards.free(p, int32(by))
-		if whole && v.spoils(p) {
-			t.spoils -= int(by)
-		}
+		v.leave(t, p, by)
 		was := t.slots
 		t.slots = v.slots(t)
 		gain += t.slots - was
@@ -241,25 +245,16 @@ func (v *scan) free(u *unit, by int64) int64 {
 	return gain
 }
 
-// freeAll is free for all units of the claim at once. It divides each node once and not once for each pod. It serves
-// the question whether there is hope, where nobody asks what a single unit gains.
+// freeAll is free for all units of the claim at once. It works out the slots of each node once and not once for each pod.
+// It serves the question whether there is hope, where it does not matter what a single unit gains.
 func (v *scan) freeAll(by int64) {
-	whole := v.class.Shape.HasGPU && (v.y.m.WholeNodeGangs > 0 || v.class.Whole != "")
 	for _, u := range v.units {
 		if u.taken {
 			continue
 		}
 		for _, p := range u.pods {
-			t := v.candidate(p.Host)
-			if t == nil {
-				continue
-			}
-			for _, d := range p.Demands {
-				t.free.Add(d.Dim, by*d.Amount)
-			}
-			t.cards.free(p, int32(by))
-			if whole && v.spoils(p) {
-				t.spoils -= int(by)
+			if t := v.candidate(p.Host); t != nil {
+				v.leave(t, p, by)
 			}
 		}
 	}
@@ -268,12 +263,30 @@ func (v *scan) freeAll(by int64) {
 	}
 }
 
-// enter notes on the candidate nodes that the unit is there.
+// leave moves what is free on the candidate node by the pod: it is gone or, with by = -1, there again. The caller works
+// out the slots, since several pods may leave at once.
+func (v *scan) leave(t *candidateNode, p *cluster.Pod, by int64) {
+	for _, d := range p.Demands {
+		t.free.Add(d.Dim, by*d.Amount)
+	}
+	t.cards.free(p, int32(by))
+	if v.minds() && v.spoils(p) {
+		t.spoils -= int(by)
+	}
+}
+
+// minds says whether pods can keep the class off a node whatever is free there: some gang has its nodes to itself, or the
+// class's own gang wants that.
+func (v *scan) minds() bool {
+	return v.class.Shape.HasGPU && (v.y.m.WholeNodeGangs > 0 || v.class.Whole != "")
+}
+
+// enter lists the unit on the candidate nodes that its pods are on, each once. A unit that is lifted is on no node.
 func (v *scan) enter(u *unit) {
+	if u.taken {
+		return
+	}
 	for _, p := range u.pods {
-		if u.taken {
-			return
-		}
 		// A unit may have several pods on the node. Units are entered one after the other, so a look at the last
 		// entry is enough to list the unit once.
 		if t := v.candidate(p.Host); t != nil && (len(t.units) == 0 || t.units[len(t.units)-1] != u) {
@@ -282,8 +295,9 @@ func (v *scan) enter(u *unit) {
 	}
 }
 
-// regions lists the regions that have room for all pods of the order with the units gone that count as gone now, by
-// name. A region without any of these units on its nodes is not listed: nobody can make room there.
+// regions lists, by name, the regions that have room for all pods of the order with the units gone that count as gone now.
+// A region without any of these units on its nodes is not listed: no eviction can make room there. It costs a look at each node
+// of the scan and a sort of the regions; with an order that may be anywhere, one sum.
 func (v *scan) regions(o place.Order) []*region {
 	s := v.y.Candidates
 	level := s.m.Level(o.Layout.Required)
@@ -326,7 +340,8 @@ func (v *scan) regions(o place.Order) []*region {
 	return out
 }
 
-// room counts the pods that have room in the region with what is freed by now, beyond those that have room anyway.
+// room counts the pods that have room in the region with the units gone that count as gone now, beyond those that the index
+// says have room anyway. region.lacks is compared with it.
 func (v *scan) room(r *region) int64 {
 	var sum int64
 	for _, t := range r.nodes {
