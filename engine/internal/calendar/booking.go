@@ -62,7 +62,7 @@ func (r *Reservation) Strangers() []*cluster.Queue {
 //
 // For example, nodes are booked for queue q from 18:00 on. Work of q may be there at any time.
 // Other work may not be there from 18:00 on; before, it may if it is over by 18:00, or if all of it
-// can be evicted then. Where nodes are to leave, nobody gains by evicting: work may start if it
+// can be evicted then. Where nodes are to leave, nothing is gained by evicting: work may start if it
 // saves a checkpoint before, or if its run time is unknown and there is at least an hour.
 func (c *Calendar) bars(r *Reservation, w stay) bool {
 	switch {

@@ -11,7 +11,7 @@ import (
 // Heads of queues. Under policy strict, and in a queue that is strict, nothing of the queue starts after one of its workloads that is
 // blocked. Under the other
 // policies small work of its own queue could pass a large gang for ever. So once a workload has waited for Config.Overtake,
-// and is the first of its queue to have done so, it is promised a start wherever it is in line. Where nobody can tell when a
+// and is the first of its queue to have done so, it is promised a start wherever it is in line. Where it is unknown when a
 // place becomes free, or many have been promised one, nothing starts that comes after it in its queue, as under policy
 // strict for all. That is for what could start once all is over that ends by itself; anything else would shut its queue for
 // good.
@@ -33,7 +33,7 @@ const mostElders = 16
 type Head struct {
 	Key  string
 	rank int32
-	shut bool // those after it wait behind it, but for those above its rank; where nobody is passed, and under policy fifo, all do
+	shut bool // those after it wait behind it, but for those above its rank; in a strict queue, and under policy fifo, all do
 }
 
 // Behind says, as a gate, which blocked gang of its queue the gang of the rank waits behind; nil:
@@ -79,7 +79,7 @@ func (c *Calendar) strictQueue(queue string) bool {
 	return q != nil && q.Spec != nil && q.Spec.Strict
 }
 
-// holdsUp says whether a workload of the queue that waits at the gates holds those after it up, where nobody is passed. Under policy
+// holdsUp says whether a workload of a strict queue that waits at the gates holds those after it up. Under policy
 // strict it does while it waits for running work to end. In a strict queue it does also where its queues have no quota for it and never
 // will: a strict queue asks for its order above all, and the cause names the workload in the way. A workload that fits no node
 // of the cluster holds none up.
@@ -88,7 +88,7 @@ func (c *Calendar) holdsUp(queue string, gates []why.Gate) bool {
 	return Passing(gates) || c.strictQueue(queue) && slices.ContainsFunc(gates, func(g why.Gate) bool { return ofQuota(g.Cause) })
 }
 
-// Shut notes, where nobody is passed, that nothing of the gang's queue starts after it in this cycle.
+// Shut notes, for a strict queue, that nothing of the gang's queue starts after it in this cycle.
 func (c *Calendar) Shut(g *cluster.Gang, rank int32, gates []why.Gate) {
 	if _, ok := c.heads.of[g.Queue()]; !ok && c.Strict(g.Queue()) && c.holdsUp(g.Queue(), gates) {
 		c.Lead(g, rank, true)

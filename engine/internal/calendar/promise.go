@@ -211,7 +211,7 @@ func (c *Calendar) believedEnd(g *cluster.Gang, start time.Time) time.Time {
 }
 
 // lookFrom lets work be judged as a promise of that time, which is due then, sees it; two zero
-// times: as nobody's promise sees it. Ends that were worked out before are of another view and are
+// times: as no promise sees it. Ends that were worked out before are of another view and are
 // dropped.
 func (c *Calendar) lookFrom(since, due time.Time) {
 	c.since, c.due = since, due
@@ -289,10 +289,10 @@ func (c *Calendar) waits(key string) bool {
 	return p != nil && p.In != nil && p.In.Lone == p && p.Waits()
 }
 
-// foresee finds the first time at which the gang has a place, as the releases go, and what it takes
-// there. Nodes that are named are taken first, and by is when it should fit, if that is known. nil: at none. The model is as before. When it gives
-// the room back is for the caller to say, who knows whether it starts then or was promised to start
-// before.
+// foresee finds the first time at which the gang has a place, as the releases go, and the room that it takes there; nil:
+// there is no such time. Nodes that are named (first) are taken first, and by is when it should fit, if that is known. The
+// model is as before. When the room is given back (end) is for the caller to say, which knows whether the gang starts then
+// or was promised to start before.
 //
 // When the time is found, the model is put into that future: what ends by then is gone, what is
 // reserved for others then is taken, their queues are charged. The gang is placed there, and what
@@ -346,7 +346,15 @@ func (c *Calendar) foresee(g *cluster.Gang, t cluster.Turn, releases []release, 
 	if !c.ask.Place(g, t, first) {
 		return nil
 	}
-	pods := c.m.AllocatedSince(places)
+	r := c.reservationOf(g, at, c.m.AllocatedSince(places))
+	r.headroom = c.headroomOf(g, used)
+	r.after = x.lastToEnd()
+	return r
+}
+
+// reservationOf is the room that the gang takes from the given time on, of nodes and of queues, with its pods, which have been
+// placed. What follows from the future that they were placed in, headroom and after, is for the caller to add.
+func (c *Calendar) reservationOf(g *cluster.Gang, at time.Time, pods []*cluster.Pod) *Reservation {
 	r := &Reservation{gang: g, name: g.Key, start: at, needs: make(map[*cluster.Node]quantity.Vector)}
 	for _, p := range pods {
 		v := r.needs[p.Host]
@@ -385,8 +393,6 @@ func (c *Calendar) foresee(g *cluster.Gang, t cluster.Turn, releases []release, 
 	for _, p := range pods {
 		r.surplus += p.Surplus()
 	}
-	r.headroom = c.headroomOf(g, used)
-	r.after = x.lastToEnd()
 	return r
 }
 

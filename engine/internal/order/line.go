@@ -132,7 +132,7 @@ func (l *Line) Follow(changed []*cluster.Gang) {
 func (l *Line) put(g *cluster.Gang, many bool) {
 	wants := g.Wants()
 	t, e := g.TurnNow(), l.Entry(g)
-	// A gang under its minimum for which nobody can be placed waits for its owner to create
+	// A gang under its minimum for which no pod can be placed waits for its owner to create
 	// members. It is not in line, but its grace period runs (Short).
 	if t.Repair && !wants {
 		l.Short[g] = true

@@ -184,7 +184,7 @@ func (q *Queued) younger(o *Queued) int {
 // Questions are what a selection asks of the cycle. It asks in the middle of the plan, so that the
 // answers are of what has been decided so far.
 type Questions struct {
-	// Owed is how far up the tree the gang could take what it asks for back from whoever borrowed
+	// Owed is how far up the tree the gang could take what it asks for back from those that borrowed
 	// it; see Queued.owed. It is dear: answers are kept by question (owes).
 	Owed func(*cluster.Gang) int
 	// Aged says whether the workload of the turn has waited for as long as it may be passed, and WakeAged has the next cycle
@@ -646,7 +646,7 @@ func (c *Selection) sift(heap []*queueEntry, i int) {
 	// A queue that has just been served is mostly far from its next turn. Going down without comparing x at each level costs half
 	// the comparisons, and the few steps back up are rare.
 	// top is the highest place that x may come to: the first, if it goes before its parent, and
-	// else its own, since it goes before nobody above it.
+	// else its own, since it goes before none above it.
 	x, top := heap[i], i
 	if i > 0 && x.before(heap[(i-1)/2], c.policy) {
 		top = 0
