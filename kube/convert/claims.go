@@ -357,7 +357,7 @@ func ReadSlices(all []*resourcev1.ResourceSlice) Offered {
 		key := s.Spec.Driver + "/" + s.Spec.Pool.Name
 		p := pools[key]
 		if p == nil {
-			p = &pool{driver: s.Spec.Driver, name: s.Spec.Pool.Name, generation: -1}
+			p = &pool{driver: s.Spec.Driver, name: s.Spec.Pool.Name, generation: s.Spec.Pool.Generation}
 			pools[key], list = p, append(list, p)
 		}
 		if s.Spec.Pool.Generation > p.generation {

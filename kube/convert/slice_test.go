@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -147,5 +148,13 @@ func gpuNode(labels map[string]string, name string, count int64) *corev1.Node {
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: labels},
 		Status:     corev1.NodeStatus{Allocatable: corev1.ResourceList{corev1.ResourceName(name): *apiresource.NewQuantity(count, apiresource.DecimalSI)}},
+	}
+}
+
+// The generation of a pool is a number that a driver writes, and no driver is below zero but a broken one.
+func TestSlicesOfAGenerationBelowZero(t *testing.T) {
+	slice := &resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{Driver: "gpu.nvidia.com", Pool: resourcev1.ResourcePool{Name: "a", Generation: -2, ResourceSliceCount: 1}, Devices: []resourcev1.Device{{Name: "gpu-0"}}}}
+	if got := ReadSlices([]*resourcev1.ResourceSlice{slice}); len(got.Devices) != 1 {
+		t.Errorf("%+v", got)
 	}
 }
