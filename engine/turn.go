@@ -55,7 +55,6 @@ func (y *cycle) start(g *cluster.Gang, t cluster.Turn) bool {
 			return true
 		}
 		found.OK = true // but for the promise, or for who is before it
-		y.times.WakeWhenLate(g)
 	}
 
 	// No place: all gates that are shut are told, and what can be done about them is done.
@@ -92,6 +91,7 @@ func (y *cycle) block(g *cluster.Gang, t cluster.Turn, gates []why.Gate) {
 func (y *cycle) hasRoomMade(g *cluster.Gang, t cluster.Turn, gates []why.Gate) bool {
 	switch y.preempt.MakeRoom(g, t, gates) {
 	case preempt.Evicting:
+		y.times.Takes()
 		y.wait(g, y.preempt.MakingRoom(g))
 		return true
 	case preempt.Freed:
@@ -269,6 +269,7 @@ func (y *cycle) isEnding(g *cluster.Gang) bool {
 
 // started notes the allocations given since the mark.
 func (y *cycle) started(g *cluster.Gang, t cluster.Turn, model string, m cluster.Mark) {
+	y.times.Takes()
 	kind := api.Begin
 	switch {
 	case t.Repair:
@@ -296,5 +297,6 @@ func (y *cycle) wait(g *cluster.Gang, gates []why.Gate) {
 	if g.Runs && g.Degraded() && g.Known() {
 		y.short = append(y.short, g)
 	}
+	y.times.Waits()
 	y.Wait(g.Key, gates, g.Runs && g.TurnNow().Repair)
 }

@@ -42,6 +42,7 @@ type Calendar struct {
 	reservations []*Reservation
 	reserved     map[*cluster.Node][]*Reservation
 	hopeless     map[asker]cluster.Moment // when no place was left beside what is reserved, which only gets more
+	late         time.Time                // when a place that was found in this turn may first be in the way of that; zero: never
 	kept, sum    quantity.Vector          // room to add up in: see keptOn and owed
 
 	// What ends. See lookFrom for since.

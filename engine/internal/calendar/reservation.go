@@ -313,11 +313,13 @@ func (c *Calendar) Breaks(g *cluster.Gang, pods []*cluster.Pod) []why.Gate {
 	if len(gates) == 0 {
 		gates = c.keptApart(w, pods)
 	}
-	if len(gates) > 0 {
-		//mutate: time-breaks-wakes
-		c.wakeWhenLate(w) // from then on it may be another promise that it breaks first
-		c.wakeAsItMoves(w)
+	if len(gates) == 0 {
+		c.noteLate(w)
+		return nil
 	}
+	//mutate: time-breaks-wakes
+	c.wakeWhenLate(w) // from then on it may be another promise that it breaks first
+	c.wakeAsItMoves(w)
 	return gates
 }
 
@@ -594,22 +596,69 @@ func (c *Calendar) takeAll(r *Reservation, times int64) {
 	c.m.Surplus += times * r.surplus
 }
 
-// WakeWhenLate wakes when the gang, if it starts later than now, would first be in the way of a promise that it is over
-// before if it starts now.
-func (c *Calendar) WakeWhenLate(g *cluster.Gang) { c.wakeWhenLate(c.stay(g, c.now)) }
+// A stay that is in nobody's way may be in somebody's if it begins later. Whoever has such a place and takes it need not
+// know when that is. Whoever is refused it for another reason is told another one from then on, and so the plan is made
+// again then. Breaks cannot know which of the two it will be: it notes the time, and the end of the turn decides.
 
-// wakeWhenLate is WakeWhenLate for a stay. For example, a stay of 2 hours is over before a promise
+// noteLate notes when the stay, which is in nobody's way, may first be in somebody's.
+func (c *Calendar) noteLate(w stay) {
+	if at := c.lateAt(w); !at.IsZero() && (c.late.IsZero() || at.Before(c.late)) {
+		c.late = at
+	}
+}
+
+// Takes ends the turn of a gang that starts, or that others end for: what would be late is no matter any more.
+func (c *Calendar) Takes() { c.late = time.Time{} }
+
+// Waits ends the turn of a gang that waits: it wakes when a place that the gang was refused for another reason would be
+// in the way of a promise or a booking.
+func (c *Calendar) Waits() {
+	//mutate: time-refused-wakes
+	if !c.late.IsZero() {
+		c.draft.Wake(c.late)
+	}
+	c.late = time.Time{}
+}
+
+// wakeWhenLate wakes when the stay, if it begins later, may first be in the way of something that it is not in the way
+// of as it is.
+func (c *Calendar) wakeWhenLate(w stay) {
+	if at := c.lateAt(w); !at.IsZero() {
+		c.draft.Wake(at)
+	}
+}
+
+// lateAt is that time; zero: the stay may begin at any time. For example, a stay of 2 hours is over before a promise
 // at 18:00 if it begins by 16:00. With victims that take 5 minutes to leave, the plan is made again
 // just after 15:55.
 //
 // Why wake at all: a plan says when its answer may change without any event (WakeAt), and this is such a moment. A stay
 // that ends when the promise starts is over, so that the first moment that is too late is a nanosecond later: the + 1.
-func (c *Calendar) wakeWhenLate(w stay) {
-	for _, r := range c.reservations {
-		if r.gang != w.gang && w.over(r.start) {
-			c.draft.Wake(r.start.Add(w.from.Sub(w.until) - w.notice + 1))
+func (c *Calendar) lateAt(w stay) (at time.Time) {
+	// The stay may begin at the time, and no later.
+	latest := func(begin time.Time) {
+		if late := begin.Add(1 - w.notice); at.IsZero() || late.Before(at) {
+			at = late
 		}
 	}
+	for _, r := range c.reservations {
+		switch {
+		case r.gang == w.gang:
+		case w.over(r.start):
+			latest(r.start.Add(w.from.Sub(w.until)))
+		case r.gang == nil && r.start.After(w.from): // see bars
+			before := []time.Duration{1, w.gang.Terms().Checkpoint}
+			if w.until.IsZero() {
+				before = append(before, unsaid)
+			}
+			for _, d := range before {
+				if begin := r.start.Add(-d); d > 0 && !begin.Before(w.from) {
+					latest(begin)
+				}
+			}
+		}
+	}
+	return at
 }
 
 // wakeAsItMoves wakes when the stay, which others have to be evicted for, would begin after one
