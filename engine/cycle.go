@@ -67,10 +67,16 @@ func (y *cycle) newPreemption() *preempt.Cycle {
 		Trial:     y.attempts.Try,
 		Retally:   y.retally,
 		LeastRate: func() int64 { return y.limits.LeastRate("") },
+		Waiting: func(visit func(*cluster.Gang) bool) {
+			if !y.attempts.Trial { // alone in line
+				y.s.line.Visit(visit)
+			}
+		},
 	}, preempt.Promises{
 		StartsBeside: y.attempts.StartsBeside,
 		Delays:       func(g *cluster.Gang, pods []*cluster.Pod) bool { return len(y.times.Breaks(g, pods)) > 0 },
 		Promised:     func(g *cluster.Gang) bool { return y.times.Standing(g) != nil },
+		Behind:       func(g *cluster.Gang) bool { return len(y.times.Behind(g, g.TurnNow().Priority)) > 0 },
 		Stay:         func(g *cluster.Gang) cluster.Stay { return y.times.Stay(g) },
 	})
 }

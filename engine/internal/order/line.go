@@ -39,6 +39,15 @@ func NewLine(m *cluster.Model) *Line {
 // Len is how many wait.
 func (l *Line) Len() int { return len(l.gangs) }
 
+// Visit visits those in line, in order, until visit says no.
+func (l *Line) Visit(visit func(g *cluster.Gang) bool) {
+	for _, g := range l.gangs {
+		if !visit(g) {
+			return
+		}
+	}
+}
+
 // Entry is a gang in line: what is known of it besides what the model tells. The line makes it and
 // drops it.
 type Entry struct {

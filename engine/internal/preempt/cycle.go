@@ -33,6 +33,8 @@ type Placing struct {
 	Retally func(g *cluster.Gang)
 	// LeastRate is the least that queues are charged for one GPU.
 	LeastRate func() int64
+	// Waiting visits those in line, in order, until visit says no. Some of them may have started in this cycle.
+	Waiting func(visit func(g *cluster.Gang) bool)
 }
 
 // Promises is what preemption asks of the calendar, in the same way.
@@ -43,6 +45,8 @@ type Promises struct {
 	Delays func(g *cluster.Gang, pods []*cluster.Pod) bool
 	// Promised says whether the gang was promised a start.
 	Promised func(g *cluster.Gang) bool
+	// Behind says whether the gang waits behind another of its queue, whatever there is room for.
+	Behind func(g *cluster.Gang) bool
 	// Stay is how the gang stays once it starts, as far as promises and bookings make that matter.
 	Stay func(g *cluster.Gang) cluster.Stay
 }

@@ -215,6 +215,7 @@ type way struct {
 // It costs a trial where what leaves anyway is enough, and otherwise a search.
 func (c *claim) try(without []*cluster.Hold) (found way, ok bool) {
 	y := c.y
+	c.lookAtOwn()
 	// Trying says that all changes are rolled back before the lists of candidates are next asked for, so that the model
 	// notes none of them (Queue.Changes).
 	y.m.Trying, y.pursued = true, c
@@ -464,8 +465,15 @@ func (c *claim) settle() ([]*cluster.Hold, bool) {
 	if !y.StartsBeside(c.g, c.t) || !c.withinRights() {
 		return nil, false
 	}
-	out := y.holdsFor(c.g.Key, y.m.AllocatedSince(m))
+	pods := y.m.AllocatedSince(m)
+	out := y.holdsFor(c.g.Key, pods)
 	if !c.moving {
+		rivals := c.rivals(pods)
+		s.m.Rollback(m)
+		//mutate: rivals
+		if slices.ContainsFunc(rivals, rival.takes) {
+			return nil, false
+		}
 		return out, true
 	}
 	if !c.rehomed(true) {

@@ -78,32 +78,45 @@ func (c *claim) outbids(h *cluster.Hold) (right, bool) {
 		//mutate: outbid-by-priority
 		return right{-1, c.sharing}, t.Priority < c.t.Priority && !(spec != nil && spec.PromoteAfter > 0 && !c.y.Now.Before(t.Created.Add(spec.PromoteAfter)))
 	}
+	return c.outranks(comer{g.Payer, t.Priority, c.y.m.OwnHeld(g)})
+}
+
+// comer is who will run: at a place that is held for it, or at one that it claims.
+type comer struct {
+	payer    *cluster.Queue
+	priority int32
+	takes    quantity.Vector // counted in its queues already
+}
+
+// outranks says whether the claimant could evict the comer, which is of another queue, once that runs, and by what
+// right.
+func (c *claim) outranks(x comer) (right, bool) {
 	if c.q == &c.y.m.Unqueued {
-		return none, false
+		return right{-1, -1}, false
 	}
 	// Other queues: by quota, and where that gives no right, by fair share.
 	quota := func(x *cluster.Queue) bool { return len(c.dims) > 0 && c.fitsIn(x, c.y.m.Quota) }
 	shared := c.sharedDims()
 	share := func(x *cluster.Queue) bool { return len(shared) > 0 && c.fitsShare(x, shared) }
 	//mutate: outbid-by-quota
-	if reach, ok := c.exceeds(g, t.Priority, quota, c.dims, c.y.m.Quota); ok {
+	if reach, ok := c.exceeds(x, quota, c.dims, c.y.m.Quota); ok {
 		return right{reach, -1}, true
 	}
-	reach, ok := c.exceeds(g, t.Priority, share, shared, shareOrQuota)
+	reach, ok := c.exceeds(x, share, shared, shareOrQuota)
 	return right{-1, reach}, ok
 }
 
-// exceeds says whether the gang, for which a place is held, exceeds with it the part of the queue z above it that is beside
-// a queue x above the claimant, while x and all queues below it are within their parts with the claimant. reach is how far
-// above the claimant's queue x is, and -1 where the answer is no because the claimant's queues are not within theirs.
+// exceeds says whether the comer exceeds with its place the part of the queue z above it that is beside a queue x above the
+// claimant, while x and all queues below it are within their parts with the claimant. reach is how far above the claimant's
+// queue x is, and -1 where the answer is no because the claimant's queues are not within theirs.
 //
 // There is at most one such pair, where the ways up from both queues meet. It costs a look at each pair of queues on the
 // two ways up, and one cover.
-func (c *claim) exceeds(g *cluster.Gang, priority int32, within func(*cluster.Queue) bool, dims []int, part func(*cluster.Queue, int) int64) (reach int, ok bool) {
+func (c *claim) exceeds(o comer, within func(*cluster.Queue) bool, dims []int, part func(*cluster.Queue, int) int64) (reach int, ok bool) {
 	for x := c.q; x != nil && within(x); x = x.Parent {
-		for z := g.Payer; z != nil; z = z.Parent {
+		for z := o.payer; z != nil; z = z.Parent {
 			if z != x && z.Parent == x.Parent {
-				return reach, !c.coversHeld(newCover(c.y.Candidates, z, dims, part), g, priority)
+				return reach, !c.coversComer(newCover(c.y.Candidates, z, dims, part), o)
 			}
 		}
 		reach++
@@ -111,23 +124,22 @@ func (c *claim) exceeds(g *cluster.Gang, priority int32, within func(*cluster.Qu
 	return -1, false
 }
 
-// coversHeld says whether the queue's part is enough for what is held for the gang, beside all that is covered before it:
+// coversComer says whether the queue's part is enough for what the comer takes, beside all that is covered before it:
 // what can never be evicted, and the minimums of what runs at no lower a priority. It adds to v, which the caller made for
 // this question and drops. It costs a look at each running workload of the queue and of those below.
-func (c *claim) coversHeld(v *cover, g *cluster.Gang, priority int32) bool {
-	held := c.y.m.OwnHeld(g)
-	// The queue holds no more than its part, or nothing of what it holds too much of is held for the gang.
+func (c *claim) coversComer(v *cover, o comer) bool {
+	// The queue holds no more than its part, or nothing of what it holds too much of is the comer's.
 	//mutate: outbid-devices-only -> len(v.over) == 0
-	if len(v.over) == 0 || !v.lacks(g.Payer, held) {
+	if len(v.over) == 0 || !v.lacks(o.payer, o.takes) {
 		return true
 	}
 	v.firm()
 	for _, t := range v.all {
-		if t.priority >= priority {
+		if t.priority >= o.priority && !c.y.isLifted(t) {
 			v.covers(t.core, t.stays)
 		}
 	}
-	return v.covers(held, nil)
+	return v.covers(o.takes, nil)
 }
 
 // lose returns those places of others that cannot stay beside the places that the claimant has found; ok is false where
