@@ -49,6 +49,10 @@ type devices struct {
 	loose   map[string]time.Time                   // claims with idleUsers, since when as far as was noticed
 
 	holding map[string]map[string]bool // by node: the claims that hold devices of it
+	// underway are, by node and then by UID of a pod, the claims of starts that are being seen to. gone says of one that its pod is not there
+	// any more.
+	underway map[string]map[string]*DeviceWant
+	gone     func(*DeviceWant) bool
 
 	selections map[string]convert.Selection // that claims ask for
 	resources  map[string]convert.Selection // that device classes have and pods request, besides GPUs
@@ -77,7 +81,7 @@ func newDevices(selects Selects, derives Derives, gpu string) *devices {
 	return &devices{
 		selects: selects, derives: derives, gpu: gpu,
 		slices: make(map[string]*resourcev1.ResourceSlice), pools: make(map[string]map[string]*resourcev1.ResourceSlice), local: make(map[string]map[string]bool), offered: make(map[string]convert.Offered), nodes: make(map[string]string),
-		claims: make(map[string]*resourcev1.ResourceClaim), classes: make(map[string]*resourcev1.DeviceClass), taints: make(map[string]*resourcev1.DeviceTaintRule), users: make(map[string]map[string]*member), extra: make(map[types.UID]string), resources: make(map[string]convert.Selection), loose: make(map[string]time.Time), holding: make(map[string]map[string]bool), met: make(map[string]meeting),
+		claims: make(map[string]*resourcev1.ResourceClaim), classes: make(map[string]*resourcev1.DeviceClass), taints: make(map[string]*resourcev1.DeviceTaintRule), users: make(map[string]map[string]*member), extra: make(map[types.UID]string), resources: make(map[string]convert.Selection), loose: make(map[string]time.Time), holding: make(map[string]map[string]bool), underway: make(map[string]map[string]*DeviceWant), met: make(map[string]meeting),
 		hosts: make(map[string]*corev1.Node), selections: make(map[string]convert.Selection), attributes: make(map[string]bool), derived: make(map[string]string), undone: make(map[string]bool), moved: make(map[string]bool), asking: make(map[string]bool), pods: make(map[string]bool), stale: make(map[string]bool),
 	}
 }
@@ -585,20 +589,92 @@ func (d *devices) matching(dev *convert.OfferedDevice, unsure bool) (matches []c
 	return matches, fails, blocks
 }
 
-// unplaced are, by device of the node, what claims have of it of which no pod is on a node: the whole, or shares.
+// unplaced are, by device of the node, what claims have of it of which no pod is on a node: the whole, or shares. What a start gives to claims
+// of a pod that is gone meanwhile counts too: whether they have it by now is known when the start is over.
 func (d *devices) unplaced(node string) map[string][]string {
 	out := make(map[string][]string)
-	for _, key := range sortedNames(d.holding[node]) {
-		if d.inUse(key) {
-			continue
-		}
-		for _, text := range d.held(d.claims[key]) {
+	add := func(has []string) {
+		for _, text := range has {
 			if id := engine.DeviceOf(text); d.nodeOf(id) == node {
 				out[id] = append(out[id], text)
 			}
 		}
 	}
+	for _, key := range sortedNames(d.holding[node]) {
+		if !d.inUse(key) {
+			add(d.held(d.claims[key]))
+		}
+	}
+	for _, uid := range sortedNames(d.underway[node]) {
+		if w := d.underway[node][uid]; d.gone(w) {
+			add(d.unwritten(w))
+		}
+	}
 	return out
+}
+
+// unwritten are the devices of the pod's plan that none of its claims is known to have.
+func (d *devices) unwritten(w *DeviceWant) []string {
+	left := slices.Clone(w.Devices)
+	for _, key := range slices.Concat(w.Claims, w.Shared, []string{d.extra[types.UID(w.UID)]}) {
+		c := d.claims[key]
+		if c == nil {
+			continue
+		}
+		for _, text := range d.held(c) {
+			if i := slices.Index(left, text); i >= 0 {
+				left = slices.Delete(left, i, i+1)
+			}
+		}
+	}
+	return left
+}
+
+// places are the nodes that the devices of the pod's plan are of, everywhere among them where one is of none.
+func (d *devices) places(w *DeviceWant) []string {
+	if slices.ContainsFunc(w.Devices, func(text string) bool { return d.nodeOf(engine.DeviceOf(text)) == everywhere }) {
+		return []string{w.Node, everywhere}
+	}
+	return []string{w.Node}
+}
+
+// begin notes the claims of a start that is being seen to.
+func (d *devices) begin(r *Reservation) {
+	for i := range r.Devices {
+		w := &r.Devices[i]
+		for _, at := range d.places(w) {
+			insert(d.underway, at, w.UID, w)
+		}
+	}
+}
+
+// finish forgets them. What became of the claims is known, or the watch will tell.
+func (d *devices) finish(r *Reservation) {
+	for i := range r.Devices {
+		w := &r.Devices[i]
+		for _, at := range []string{w.Node, everywhere} {
+			if d.underway[at][w.UID] == w { // and not that of a later start
+				cut(d.underway, at, w.UID)
+				if d.gone(w) {
+					d.stale[at] = true
+				}
+			}
+		}
+	}
+}
+
+// left has the devices of a pod's plan looked at when the pod goes while its start is being seen to; r is nil where there is none.
+func (d *devices) left(m *member, r *Reservation) {
+	if r == nil {
+		return
+	}
+	for i := range r.Devices {
+		if w := &r.Devices[i]; w.UID == string(m.pod.UID) {
+			for _, at := range d.places(w) {
+				d.stale[at] = true
+			}
+		}
+	}
 }
 
 // held is what the claim has: devices by their ID, and shares as the engine writes them.

@@ -116,6 +116,10 @@ func New(o Options) *Feed {
 	f.budgets = newBudgets(f.out)
 	f.extended = newExtended()
 	f.devices = newDevices(o.Selects, o.Derives, o.Convert.GPUResource())
+	f.devices.gone = func(w *DeviceWant) bool {
+		m := f.members.pods[w.Pod]
+		return m == nil || string(m.pod.UID) != w.UID
+	}
 	f.rules = newRules(f.tenancy, f.owners)
 	f.opts.Around = f.rules.around()
 	f.bookings = &bookings{out: f.out}

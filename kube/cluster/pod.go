@@ -197,6 +197,7 @@ func (f *Feed) leave(m *member) {
 	f.rules.leave(m)
 	f.extended.leave(m)
 	f.devices.leave(m)
+	f.devices.left(m, f.storage.preparing[m.key])
 	f.foreign.leave(m)
 	f.made.leave(m)
 	f.expected.lookAt(m)

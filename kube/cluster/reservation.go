@@ -73,6 +73,7 @@ func (f *Feed) Reserve(s *engine.Start) (r *Reservation, short bool) {
 	for _, at := range s.Placements {
 		f.storage.preparing[at.Pod] = r
 	}
+	f.devices.begin(r)
 	return r, false
 }
 
@@ -81,7 +82,7 @@ func (f *Feed) Release(r *Reservation) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.storage.release(r)
-	f.claimsAgain(r)
+	f.overWithClaims(r)
 	f.out.wake()
 }
 
@@ -90,11 +91,12 @@ func (f *Feed) Abandon(r *Reservation) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.storage.abandon(r)
-	f.claimsAgain(r)
+	f.overWithClaims(r)
 }
 
-// claimsAgain has the claims of the start's pods looked at: what became of them meanwhile was passed over.
-func (f *Feed) claimsAgain(r *Reservation) {
+// overWithClaims has the claims of the start's pods looked at: what became of them meanwhile was passed over.
+func (f *Feed) overWithClaims(r *Reservation) {
+	f.devices.finish(r)
 	for _, p := range r.Start.Placements {
 		f.devices.pods[p.Pod] = true
 	}
