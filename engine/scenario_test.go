@@ -35,7 +35,7 @@ func TestScenarios(t *testing.T) {
 }
 
 // TestScenariosKeepTheLaw asks, after every step of every story: does planning leave the state alone, and
-// does a state loaded from the dump give the same answers?
+// does a state loaded from the dump give the same answers, and does a plan made just before WakeAt say the same?
 func TestScenariosKeepTheLaw(t *testing.T) {
 	eachStory(t, func(t *testing.T, story *scenario.Story, _ []byte) {
 		p := scenario.NewPlayer(story)
@@ -56,6 +56,9 @@ func checkLaw(t *testing.T, step int, p *scenario.Player, story *scenario.Story)
 	plan := p.State.Plan(p.Now)
 	if diff := cmp.Diff(before, p.State.Dump()); diff != "" {
 		t.Errorf("step %d: Plan changed the state (-before +after):\n%s", step, diff)
+	}
+	if wrong := beforeWake(before, story.Config, plan); wrong != "" {
+		t.Errorf("step %d: %s", step, wrong)
 	}
 	loaded := engine.Load(before, story.Config)
 	if diff := cmp.Diff(before, loaded.Dump()); diff != "" {

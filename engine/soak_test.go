@@ -269,6 +269,7 @@ func (w *soakWorld) step() engine.Plan {
 	}
 	w.checkGangs(plan)
 	w.checkTree(plan)
+	w.checkStopped(plan)
 	w.checkTaints(plan)
 	for _, s := range plan.Starts {
 		w.diary("starts %s (%s): %v", s.Gang, s.Kind, s.Placements)
@@ -364,17 +365,24 @@ func soakDone(plan engine.Plan) engine.Plan {
 	return plan
 }
 
-// checkWake checks that until the plan's WakeAt nothing could start, nobody be evicted, and nothing else be said; what
-// is dated, promises and holds, is said anew.
+// checkWake checks that until the plan's WakeAt nothing could start, nobody be evicted, and nothing else be said.
 func (w *soakWorld) checkWake(plan engine.Plan) {
+	if wrong := beforeWake(w.state.Dump(), w.cfg, plan); wrong != "" {
+		w.fail("wake", "%s", wrong)
+	}
+}
+
+// beforeWake says what a plan made just before the plan's WakeAt does or says that it does not; "": nothing. What
+// is dated, promises and holds, is said anew.
+func beforeWake(snap engine.Snapshot, cfg engine.Config, plan engine.Plan) string {
 	if len(plan.Starts)+len(plan.Evictions) > 0 || plan.WakeAt.IsZero() {
-		return
+		return ""
 	}
 	later := plan.WakeAt.Add(-time.Nanosecond)
-	if later.Before(w.now) {
-		w.fail("wake", "WakeAt %s is not after now, %s", plan.WakeAt, w.now)
+	if later.Before(plan.Now) {
+		return fmt.Sprintf("WakeAt %s is not after now, %s", plan.WakeAt, plan.Now)
 	}
-	loaded := engine.Load(w.state.Dump(), w.cfg)
+	loaded := engine.Load(snap, cfg)
 	for _, c := range plan.Changes {
 		if c.Degradation != nil {
 			loaded.Apply(c) // since when a gang runs short is told once: what follows from it is at a time of its own
@@ -382,12 +390,13 @@ func (w *soakWorld) checkWake(plan engine.Plan) {
 	}
 	then := loaded.Plan(later)
 	if len(then.Starts)+len(then.Evictions) > 0 {
-		w.fail("wake", "something starts or is evicted before WakeAt, %s after now:\n%s", plan.WakeAt.Sub(w.now), engine.Describe(then))
+		return fmt.Sprintf("something starts or is evicted before WakeAt, %s after now:\n%s", plan.WakeAt.Sub(plan.Now), engine.Describe(then))
 	}
 	dated := slices.ContainsFunc(plan.Changes, func(c engine.Change) bool { return c.Promise != nil || c.Hold != nil })
 	if now, then := soakSaid(plan), soakSaid(then); !dated && !reflect.DeepEqual(now, then) {
-		w.fail("wake", "before WakeAt, %s after now, other things are said (-now +then):\n%s", plan.WakeAt.Sub(w.now), cmp.Diff(now, then))
+		return fmt.Sprintf("before WakeAt, %s after now, other things are said (-now +then):\n%s", plan.WakeAt.Sub(plan.Now), cmp.Diff(now, then))
 	}
+	return ""
 }
 
 // soakSaid is what a plan says, its memory and its time apart.
@@ -401,7 +410,10 @@ func soakSaid(plan engine.Plan) engine.Plan {
 }
 
 // causeless are the causes that need no beneficiary.
-var causeless = []engine.EvictionCause{engine.MaxRun, engine.Idled, engine.Booked, engine.Broken, engine.Moved}
+var causeless = []engine.EvictionCause{engine.MaxRun, engine.Idled, engine.Booked, engine.Broken, engine.Moved, engine.Drained, engine.Unhealthy}
+
+// dismissed are the causes for which a pod goes whoever asks for its place, and whatever it is: whether it may go is asked of the API server.
+var dismissed = []engine.EvictionCause{engine.MaxRun, engine.Broken, engine.Booked, engine.Drained, engine.Unhealthy}
 
 // allowed is how many pods of each budget may still be evicted.
 func (w *soakWorld) allowed() map[string]int {
@@ -424,7 +436,7 @@ func (w *soakWorld) checkEvictions(plan engine.Plan, allowed map[string]int) {
 			w.fail("victim", "%s is evicted and is not there: %+v", e.Pod, e)
 		case p.Terminating:
 			w.fail("victim", "%s is evicted and is terminating already", e.Pod)
-		case !p.Evictable && e.Cause != engine.MaxRun && e.Cause != engine.Broken && e.Cause != engine.Booked:
+		case !p.Evictable && !slices.Contains(dismissed, e.Cause):
 			w.fail("victim", "%s is evicted (%s) and may not be", e.Pod, e.Cause)
 		case e.For == "" && !slices.Contains(causeless, e.Cause):
 			w.fail("for", "%s is evicted (%s) for nobody", e.Pod, e.Cause)
@@ -503,8 +515,7 @@ func (w *soakWorld) minRun(p *soakPod) time.Duration {
 // checkVictim checks age and rank.
 func (w *soakWorld) checkVictim(plan engine.Plan, e engine.Eviction, p *soakPod) {
 	young := w.now.Sub(p.Started) < w.minRun(p)
-	switch e.Cause {
-	case engine.MaxRun, engine.Broken, engine.Booked:
+	if slices.Contains(dismissed, e.Cause) {
 		return
 	}
 	if young {
@@ -595,7 +606,7 @@ func (w *soakWorld) checkBudget(e engine.Eviction, p *soakPod, allowed map[strin
 	for _, b := range p.Budgets {
 		allowed[b]--
 		strict := w.queues[name].KeepBudgets || e.Cause == engine.Moved
-		if strict && allowed[b] < 0 && e.Cause != engine.MaxRun && e.Cause != engine.Broken && e.Cause != engine.Booked {
+		if strict && allowed[b] < 0 && !slices.Contains(dismissed, e.Cause) {
 			w.fail("budget", "%s is evicted (%s) against its budget %s, which its queue always keeps", e.Pod, e.Cause, b)
 		}
 	}
@@ -903,7 +914,7 @@ func (w *soakWorld) checkGangs(plan engine.Plan) {
 	}
 	hit := map[*soakJob]int{}
 	for _, e := range plan.Evictions {
-		if p := w.pods[e.Pod]; p.job.gang != nil && e.Cause != engine.Booked {
+		if p := w.pods[e.Pod]; p.job.gang != nil && e.Cause != engine.Booked && e.Cause != engine.Drained && e.Cause != engine.Unhealthy {
 			hit[p.job]++
 		}
 	}
@@ -921,7 +932,7 @@ func (w *soakWorld) checkGangs(plan engine.Plan) {
 				w.fail("torn", "%s is evicted (%s), its gang is disrupted whole, and %d members stay", e.Pod, e.Cause, left)
 			}
 		}
-		if job.gang == nil || !job.gang.Core || e.Cause == engine.MaxRun || e.Cause == engine.Broken || e.Cause == engine.Booked {
+		if job.gang == nil || !job.gang.Core || slices.Contains(dismissed, e.Cause) {
 			continue
 		}
 		if left := w.staying(job); left < job.gang.Min && left+hit[job] >= job.gang.Min {

@@ -21,6 +21,7 @@ type soakWorld struct {
 	flavors *rand.Rand // see chance
 	names   *rand.Rand
 	spreads *rand.Rand
+	widths  *rand.Rand
 	now     time.Time
 	latest  time.Time // that it ever was
 	cycle   int
@@ -97,6 +98,7 @@ func newSoakWorld(seed uint64) *soakWorld {
 	if w.odds(4) {
 		w.cfg.Rates = []engine.Rate{{Model: "A", Units: 2}}
 	}
+	w.widenConfig()
 	w.state = engine.Load(engine.Snapshot{Version: engine.SnapshotVersion}, w.cfg)
 	for i := range 5 + w.upTo(7) {
 		w.addNode(fmt.Sprintf("n%02d", i))
@@ -243,6 +245,7 @@ func (w *soakWorld) editQueue(name string) {
 		q.Budgets = []engine.Budget{{Resource: gpu, Seconds: int64(w.upTo(100_000)), Period: time.Hour}}
 	}
 	w.flavor(&q)
+	w.widenQueue(&q)
 	q.Keeps = w.seed%4 == 1 && q.Version%3 == 0 // drawn from nothing, too
 	w.queues[name] = q
 	w.tell(engine.Change{Queue: &q})
@@ -304,7 +307,7 @@ func (w *soakWorld) arrive() {
 	size, in := 1, func(int) string { return "" }
 	if w.odds(2) {
 		size = 1 + w.upTo(4)
-		g := &engine.Gang{Key: job.key, Version: w.next(), Queue: queue, User: user, Priority: priority, Created: w.now, Terms: terms, Core: w.odds(4)}
+		g := &engine.Gang{Key: job.key, Version: w.next(), Queue: queue, User: user, Priority: priority, Created: w.told(), Terms: terms, Core: w.odds(4)}
 		g.Whole = w.odds(6)
 		g.Min, g.Size = soakPick(w, size, size, 1+w.upTo(size-1)), soakPick(w, 0, size)
 		g.Layout.Required = soakPick(w, "", "", "", "rack", "block")
@@ -340,7 +343,7 @@ func (w *soakWorld) arrive() {
 // spawn makes the pod, or makes it again, waiting.
 func (w *soakWorld) spawn(job *soakJob, p engine.Pod) {
 	job.lives++
-	p.UID, p.Created = fmt.Sprintf("%s#%d", p.Key, job.lives), w.now
+	p.UID, p.Created = fmt.Sprintf("%s#%d", p.Key, job.lives), w.told()
 	p.Node, p.Devices, p.Terminating, p.ReleaseAt, p.Started, p.Idle = "", nil, false, time.Time{}, time.Time{}, time.Time{}
 	w.tellPod(&soakPod{Pod: p, job: job})
 }
@@ -406,6 +409,7 @@ func (w *soakWorld) live() {
 	case !w.odds(4):
 		w.now = w.now.Add(w.seconds(60))
 	}
+	w.widenTime()
 	w.leave()
 	w.carryOutEvictions()
 	w.bindLate()
@@ -416,6 +420,7 @@ func (w *soakWorld) live() {
 		w.giveUp()
 	}
 	w.trouble()
+	w.widenTrouble()
 	w.edit()
 }
 
@@ -698,7 +703,7 @@ func (w *soakWorld) bind(x engine.Placement) {
 	if p == nil || p.UID != x.UID || p.Node != "" || p.Terminating {
 		return
 	}
-	p.Node, p.Devices, p.Started = x.Node, x.Devices, w.now
+	p.Node, p.Devices, p.Started = x.Node, x.Devices, w.told()
 	w.tellPod(p)
 }
 
