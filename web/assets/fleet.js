@@ -259,7 +259,8 @@ export function show(main, params) {
     nothing.hidden = nodes.size > 0;
     fill(nothing, nodes.size > 0 ? [] : state.version === 0 ? h("p.busy", "Reading the cluster…") : [h("h2", table.source.get("nodes")?.forbidden ? "Nodes are not shown" : "No node with GPUs"), h("p.hint", table.source.get("nodes")?.forbidden ? [counted(), "Your rights do not let this page show nodes. Queues and Why show what you may see."] : live ? "Nodes appear here as soon as one has GPUs, or says that it should." : "The decision log has none at this time.")]);
     const rank = Object.keys(kinds), items = [...t.legendBy].sort((a, b) => (way === ways.state ? rank.indexOf(a[0]) - rank.indexOf(b[0]) : b[1] - a[1]));
-    fill(parts, items.map(([v, n]) => h("i", { style: { background: way.colour(v), flexGrow: String(n) }, title: `${way.label(v, work)}: ${count(n)}` })));
+    const rest = t.gpus - items.reduce((n, [, m]) => n + m, 0);
+    fill(parts, items.map(([v, n]) => h("i", { style: { background: way.colour(v), flexGrow: String(n) }, title: `${way.label(v, work)}: ${count(n)}` })), rest > 0 && h("i", { style: { background: theme.none, flexGrow: String(rest) }, title: `others: ${count(rest)}` }));
     fill(legend, items.slice(0, 10).map(([v, n]) => h("button.key", { type: "button", title: kinds[v]?.[1] || "", onclick: () => { search.value = search.value === way.label(v, work) ? "" : way.label(v, work); search.dispatchEvent(new Event("input")); } }, h("i", { style: { background: way.colour(v) } }), `${way.label(v, work)} `, h("span.num", count(n)))), items.length > 10 && h("span.key", `and ${items.length - 10} more`), !items.length && t.gpus > 0 && h("span.key", way === ways.why ? "every GPU is schedulable" : "nothing to colour"));
   }
 
