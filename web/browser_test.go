@@ -5,11 +5,13 @@ import (
 	"flag"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/capacity/join"
 	"github.com/berth-dev/berth/engine/why"
 	"github.com/berth-dev/berth/internal/chromium"
 	"github.com/berth-dev/berth/kube/answer"
@@ -68,13 +70,19 @@ func research() *scripted {
 	}
 	q.fit = map[string]any{"workloads": []any{map[string]any{"verdict": "starts", "summary": "It starts now on 4 nodes of block-0.", "nodes": []any{map[string]any{"node": "gpu-0004", "pods": 1}, map[string]any{"node": "gpu-0009", "pods": 1}, map[string]any{"node": "gpu-0014", "pods": 1}, map[string]any{"node": "gpu-0019", "pods": 1}}}}}
 	reached := map[string]int64{"paid": 2048, "launched": 2000, "registered": 2000, "ready": 1976, "advertised": 1976, "healthy": 1972, "schedulable": 1950, "allocated": 1500, "busy": 1320}
-	loss := func(stage, cause, owner string, gpus, micro int64) any {
-		return map[string]any{"stage": stage, "cause": cause, "owner": owner, "gpus": gpus, "unpriced": 0, "perHour": []any{map[string]any{"currency": "USD", "micro": micro}}, "since": time.Now().Add(-5 * time.Hour), "said": []string{}, "fix": "ask who cordoned the node, and uncordon it"}
+	loss := func(stage, cause, owner string, gpus, micro int64, said ...string) any {
+		return map[string]any{"stage": stage, "cause": cause, "owner": owner, "gpus": gpus, "unpriced": 0, "perHour": []any{map[string]any{"currency": "USD", "micro": micro}}, "since": time.Now().Add(-5 * time.Hour), "said": said, "fix": strings.TrimSuffix(join.Remedy(cause), ".")}
 	}
 	q.capacity = map[string]any{
 		"at": time.Now(), "by": "pool", "total": map[string]any{"name": "total", "reached": reached, "perHour": []any{map[string]any{"currency": "USD", "micro": 16203776000}}, "unpricedGPUs": 0},
 		"rows": []any{map[string]any{"name": "h100", "reached": reached, "perHour": []any{map[string]any{"currency": "USD", "micro": 16203776000}}, "unpricedGPUs": 0}},
-		"lost": []any{loss("schedulable", "idle", "none", 450, 3560400000), loss("paid", "reservation-unused-by-provisioner", "capacity", 48, 379776000), loss("registered", "node-not-ready", "platform", 24, 189888000), loss("healthy", "node-cordoned", "platform", 22, 174064000), loss("allocated", "idle-allocation", "user", 180, 1424160000)},
+		"lost": []any{
+			loss("schedulable", "idle", "none", 450, 3560400000),
+			loss("paid", "reservation-unused-by-provisioner", "capacity", 48, 379776000, "reservation h100-east has 6 machines that no provisioner asked for"),
+			loss("registered", "node-not-ready", "platform", 24, 189888000, "node gpu-0013 is not Ready"),
+			loss("healthy", "node-cordoned", "platform", 22, 174064000, "node gpu-0007 is cordoned"),
+			loss("allocated", "idle-allocation", "user", 180, 1424160000),
+		},
 	}
 	return q
 }
