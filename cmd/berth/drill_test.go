@@ -51,6 +51,7 @@ func (c drillCluster) play(t *testing.T, name, seed string) {
 		}
 		time.Sleep(time.Second)
 	}
+	c.heldToPage(t)
 	mend := c.lastHint(t)
 	c.must(t, mend)
 	var out string
@@ -65,6 +66,32 @@ func (c drillCluster) play(t *testing.T, name, seed string) {
 	}
 	state, _ := c.sh("kubectl -n drill get pods -o wide; kubectl get nodes; kubectl get faults")
 	t.Errorf("after\n%s\nit is\n%s%s", mend, out, state)
+}
+
+// heldToPage asks the page everything about the incident, and the command line, in long runs.
+func (c drillCluster) heldToPage(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		return
+	}
+	p, err := c.page()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	compared := 0
+	for _, q := range p.everything() {
+		differs, answered := p.agrees(q)
+		if differs != "" {
+			t.Errorf("the page does not agree: %s", differs)
+		}
+		if answered {
+			compared++
+		}
+	}
+	if compared == 0 {
+		t.Error("not one answer was compared with the page")
+	}
 }
 
 // lastHint is the mend.
