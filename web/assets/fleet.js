@@ -492,7 +492,8 @@ export function show(main, params) {
     if (!live) return;
     if (kindsChanged.has("total")) fit.fillModels();
     if (kindsChanged.has("total") && !nodes.size) summary();
-    if (!kindsChanged.has("node") && !(kindsChanged.has("workload") && way !== ways.model)) return;
+    const named = way === ways.queue || way === ways.job || query || selected.size; // what workloads are called, and whose they are, is shown
+    if (!kindsChanged.has("node") && !(kindsChanged.has("workload") && named)) return;
     if (changed === null) { if (query) match(); summary(); size(); relayout(); } else for (const n of changed) { const m = bitmaps.get(plan.at.get(n)?.block.name); if (m) m.stale = true; }
     if (kindsChanged.has("workload") && way === ways.queue) for (const m of bitmaps.values()) m.stale = true;
     if (query && changed?.size) match();
