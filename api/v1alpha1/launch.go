@@ -38,6 +38,14 @@ func (s *NodeSelection) Matches(labels map[string]string) bool {
 	return len(s.Labels) > 0
 }
 
+// PriceOf is what a node of the pool costs that no reservation pays for; nil: it is unknown.
+func (s *PoolSpec) PriceOf(paid CapacityType) *Price {
+	if paid == CapacitySpot && s.SpotPrice != nil {
+		return s.SpotPrice
+	}
+	return s.Price
+}
+
 // Within says whether the reservation's machines can be of the pool, as far as their zone is known: in one of those that
 // the pool launches in, or in its own.
 func (s *ReservationSpec) Within(p *Pool) bool {

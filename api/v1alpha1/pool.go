@@ -187,6 +187,10 @@ type PoolSpec struct {
 	// +optional
 	Price *Price `json:"price,omitempty"`
 
+	// SpotPrice of a spot node. Default: price.
+	// +optional
+	SpotPrice *Price `json:"spotPrice,omitempty"`
+
 	// Launch has machines launched for work that waits, and released when nobody needs them, in place of a fixed number of nodes.
 	// +optional
 	Launch *LaunchPolicy `json:"launch,omitempty"`

@@ -59,7 +59,7 @@ func TestReservationIsValidated(t *testing.T) {
 func TestPoolSupply(t *testing.T) {
 	for _, c := range []struct {
 		reservations []string
-		price        *v1alpha1.Price
+		price, spot  *v1alpha1.Price
 		want         string
 	}{
 		{reservations: []string{"a", "b"}, price: &v1alpha1.Price{PerInstanceHour: "1.5", Currency: "EUR"}},
@@ -67,9 +67,10 @@ func TestPoolSupply(t *testing.T) {
 		{reservations: []string{"A b"}, want: "spec.reservations[0]"},
 		{price: &v1alpha1.Price{PerInstanceHour: "1,5"}, want: "spec.price.perInstanceHour"},
 		{price: &v1alpha1.Price{PerInstanceHour: "1", Currency: "$"}, want: "spec.price.currency"},
+		{spot: &v1alpha1.Price{PerInstanceHour: "1e3"}, want: "spec.spotPrice.perInstanceHour"},
 	} {
 		p := &v1alpha1.Pool{}
-		p.Name, p.Spec.NodeNames, p.Spec.Reservations, p.Spec.Price = "pool", []string{"a"}, c.reservations, c.price
+		p.Name, p.Spec.NodeNames, p.Spec.Reservations, p.Spec.Price, p.Spec.SpotPrice = "pool", []string{"a"}, c.reservations, c.price, c.spot
 		v1alpha1.Default(p)
 		errs := v1alpha1.Validate(p)
 		if !about(errs, c.want) {

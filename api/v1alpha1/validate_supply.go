@@ -38,6 +38,9 @@ func validateSupply(s *PoolSpec, spec *field.Path) field.ErrorList {
 	if s.Price != nil {
 		errs = append(errs, validatePrice(s.Price, spec.Child("price"))...)
 	}
+	if s.SpotPrice != nil {
+		errs = append(errs, validatePrice(s.SpotPrice, spec.Child("spotPrice"))...)
+	}
 	return errs
 }
 

@@ -687,6 +687,11 @@ func (in *PoolSpec) DeepCopyInto(out *PoolSpec) {
 		*out = new(Price)
 		**out = **in
 	}
+	if in.SpotPrice != nil {
+		in, out := &in.SpotPrice, &out.SpotPrice
+		*out = new(Price)
+		**out = **in
+	}
 	if in.Launch != nil {
 		in, out := &in.Launch, &out.Launch
 		*out = new(LaunchPolicy)

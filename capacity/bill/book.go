@@ -206,7 +206,8 @@ func (b *Book) assign() {
 	for i, of := range payer.Assign(machines, b.payers) {
 		n := b.nodes[names[i]]
 		if of < 0 {
-			n.rate = rate{t.Pools[t.poolOf(n.value.Labels)].Price, n.gpus}
+			p := t.Pools[t.poolOf(n.value.Labels)]
+			n.rate = rate{p.price(&n.machine), n.gpus}
 			continue
 		}
 		// What is paid for are the reservation's GPUs, whatever the node shows.

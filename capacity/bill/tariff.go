@@ -71,13 +71,21 @@ type Reservation struct {
 // Pool is a pool of machines. Reservations are the names of those that pay for its machines, in order.
 type Pool struct {
 	Reservations []string
-	GPUs         int // of one machine; 0: not known
-	Price        Price
+	GPUs         int                     // of one machine; 0: not known
+	Price, Spot  Price                   // of a machine that no reservation pays for: on demand, or spot
 	Selects      *v1alpha1.NodeSelection // the nodes of others that it stands for; nil: its own
 }
 
 func (r *Reservation) paid(at time.Time) bool {
 	return !at.Before(r.Start) && (r.End.IsZero() || at.Before(r.End))
+}
+
+// price is that of a machine of the pool that no reservation pays for.
+func (p *Pool) price(m *payer.Machine) Price {
+	if m.CapacityType == v1alpha1.CapacitySpot {
+		return p.Spot
+	}
+	return p.Price
 }
 
 // payers are the reservations, of which none is paid for yet.

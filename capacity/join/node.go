@@ -31,7 +31,7 @@ func (w *world) unit(name string, m *machine, r *reservation) []unit {
 	n, price := m.gpus, (*v1alpha1.Price)(nil)
 	a := capacity.Account{Pool: m.pool, Zone: m.zone}
 	if m.berth != nil {
-		price = m.berth.Spec.Price
+		price = m.berth.Spec.PriceOf(m.capacity)
 	}
 	if r != nil {
 		n, price, a.Reservation = int(r.spec.GPUs.Count), r.spec.Price, r.Name // what is paid for, whatever the node shows

@@ -29,7 +29,9 @@ func TariffOf(f *facts.Facts) bill.Tariff {
 	}
 	//archtest:any-order a map is made of a map
 	for name, p := range w.pools {
-		out.Pools[name] = bill.Pool{Reservations: payer.PoolOf(p, w.payers()).Draws, GPUs: p.GPUsPerNode(), Price: billPrice(p.Spec.Price), Selects: p.Spec.Selects}
+		out.Pools[name] = bill.Pool{
+			Reservations: payer.PoolOf(p, w.payers()).Draws, GPUs: p.GPUsPerNode(), Price: billPrice(p.Spec.Price), Spot: billPrice(p.Spec.PriceOf(v1alpha1.CapacitySpot)), Selects: p.Spec.Selects,
+		}
 	}
 	return out
 }
