@@ -8,9 +8,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/diagnose/facts"
@@ -45,6 +47,12 @@ func (c *checker) assume(f *facts.Facts) (objects []facts.Object, said []string)
 		for _, o := range s.Also {
 			c.assumeQueuesOf(f, add, o)
 		}
+		for _, claim := range s.Claims() {
+			assumeClass(f, claim, add)
+		}
+	}
+	for _, claim := range f.PersistentVolumeClaims {
+		assumeClass(f, claim, add)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(f.Foreign)) {
 		for _, o := range f.Foreign[kind] {
@@ -52,6 +60,17 @@ func (c *checker) assume(f *facts.Facts) (objects []facts.Object, said []string)
 		}
 	}
 	return objects, said
+}
+
+// assumeClass adds the storage class that a claim asks for: volumes are made where its pod goes.
+func assumeClass(f *facts.Facts, claim *corev1.PersistentVolumeClaim, add func(facts.Object, string)) {
+	name := ptr.Deref(claim.Spec.StorageClassName, claim.Annotations[corev1.BetaStorageClassAnnotation])
+	if name == "" || claim.Spec.VolumeName != "" || place.Named(f.StorageClasses, "", name) != nil {
+		return
+	}
+	class := &storagev1.StorageClass{Provisioner: "assumed.berth.dev", VolumeBindingMode: new(storagev1.VolumeBindingWaitForFirstConsumer)}
+	class.Name = name
+	add(class, fmt.Sprintf("storage class %s exists, and makes volumes on every node", name))
 }
 
 // queued are the projects whose pods, PodGroups and queues name a queue of which there is one in the cluster: by which keys, and what a queue

@@ -1,6 +1,7 @@
 package submit
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,5 +51,27 @@ spec:
 		if w.Verdict != Never || w.Cause != "volume-unbound" || !strings.Contains(w.Summary, c.says) {
 			t.Errorf("%s of class %s: %s %s: %s", w.Target, c.class, w.Verdict, w.Cause, w.Summary)
 		}
+	}
+}
+
+// TestAssumesStorageClasses takes classes that claims name to exist on a fleet, as what else manifests refer to.
+func TestAssumesStorageClasses(t *testing.T) {
+	const claim = "{storageClassName: gp3, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}"
+	for name, text := range map[string]string{
+		"a claim": "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: d}, spec: " + claim + `}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {volumes: [{name: d, persistentVolumeClaim: {claimName: d}}], containers: [{name: c, image: i, volumeMounts: [{name: d, mountPath: /d}]}]}}`,
+		"claims of a set": `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: s}, spec: {serviceName: s, replicas: 2, selector: {matchLabels: {a: b}}, volumeClaimTemplates: [{metadata: {name: d}, spec: ` + claim + `}],
+  template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i, volumeMounts: [{name: d, mountPath: /d}]}]}}}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := Check(World{Facts: clusterOf(2, 0), Bare: true}, "default", items(t, text))
+			if w := &r.Workloads[0]; w.Verdict != Starts {
+				t.Errorf("%s: %s", w.Verdict, w.Summary)
+			}
+			if want := []string{"storage class gp3 exists, and makes volumes on every node"}; !slices.Equal(r.Assumes, want) {
+				t.Errorf("assumed is %q", r.Assumes)
+			}
+		})
 	}
 }
