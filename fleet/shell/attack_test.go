@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -101,8 +102,10 @@ func TestAttacks(t *testing.T) {
 	}
 }
 
-// watchHeap says by how much the heap grew at most since it was called.
+// watchHeap says by how much the heap grew at most since it was called, with the garbage of GOGC=100.
 func watchHeap(t testing.TB) (peak func() int64) {
+	percent := debug.SetGCPercent(100)
+	t.Cleanup(func() { debug.SetGCPercent(percent) })
 	heap := func() int64 {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
