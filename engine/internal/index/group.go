@@ -43,7 +43,7 @@ func (x *Index) groupsOf(keys []string) *groups {
 	return g
 }
 
-// group returns the kind's group.
+// group returns the kind's group. It costs a lookup by the number of the kind where the kind was met before.
 func (x *Index) group(gs *groups, k *NodeKind) *group {
 	if len(gs.keys) > mostTold {
 		return &k.alone
@@ -62,6 +62,8 @@ func (x *Index) group(gs *groups, k *NodeKind) *group {
 	return g
 }
 
+// findGroup finds the group of a kind that was not met before, or makes it: kinds of one profile with the same values of the keys
+// are one group. A label whose value is the node's own name is the same on all of them.
 func (x *Index) findGroup(gs *groups, k *NodeKind) *group {
 	var name strings.Builder
 	fmt.Fprint(&name, k.profile.id)

@@ -21,7 +21,8 @@ type toldRule struct {
 	domains map[int32]string // what is told of the domains that are told
 }
 
-// toldRules returns what is told of the class's rules.
+// toldRules returns what is told of the class's rules, by their place in the list; empty for wishes, which exclude nothing. It is
+// kept while no count of a rule changes (classRules.stamp). To make it costs a look at the pods of the domains that are told.
 func (x *Index) toldRules(c *Class) []toldRule {
 	r := c.rules
 	if r.told != nil && r.toldAt == r.stamp {
@@ -108,12 +109,14 @@ func (u *rule) text() string {
 	return selectorText(u.term.Labels) + " per " + u.term.Topology
 }
 
-// tell is what closes the domain.
+// tell says in words what closes the domain: that there is no pod to be near, the counts of a constraint, or the pod that is in
+// the way.
 func (x *Index) tell(c *Class, u *rule, d int32) string {
 	name := u.view.values[d]
 	switch u.kind {
 	case needsNear:
 		return "none in " + name
+	// With too few domains the fewest counts as 0; of a domain that pods are to come to, it counts with these in it.
 	case spreads:
 		low := u.least.first
 		switch {
@@ -172,7 +175,7 @@ func (x *Index) blocker(c *Class, u *rule, d int32) string {
 	return first
 }
 
-// sorted lists the domains by name.
+// sorted lists the numbers of the domains by name. The list is kept until another domain comes.
 func (v *keyView) sorted() []int32 {
 	if len(v.order) != len(v.values) {
 		v.order = v.order[:0]
@@ -212,7 +215,8 @@ func selectorText(labels []api.Requirement) string {
 	return strings.Join(parts, ", ")
 }
 
-// keptByRules says whether so many pods of the class would fit in one domain that counts, were it not for rules between pods.
+// keptByRules says whether so many pods of the class would fit in one domain that counts, were it not for rules between pods. It
+// is asked of classes under such rules alone, and measures nodes until there is room enough.
 func (x *Index) keptByRules(c *Class, key Question) bool {
 	if !c.Ruled() {
 		return false

@@ -18,7 +18,6 @@ type view struct {
 	dims      int     // resources
 	free      []int64 // by resource, then by slot: what is free
 	ifEvicted []int64 // likewise: what would be if everything that can go were gone
-	gpus      int64   // the most GPUs that are free on one node
 	kinds     []*cluster.Node
 	ids       []int32 // of kinds: NodeKind.id
 	of        []uint8 // by slot: index in kinds, which has one node of each kind
@@ -26,7 +25,8 @@ type view struct {
 	shut      []cell  // what classes see that no node of the bucket is for; nil: not made yet. Never written to again
 }
 
-// viewOf returns the view of the bucket, up to date.
+// viewOf returns the view of the bucket, up to date. It is good until the bucket changes. Where nothing has changed it costs four
+// comparisons, and otherwise a look at each node of the bucket, once for all classes.
 func (x *Index) viewOf(b *cluster.Bucket) *view {
 	if int(x.m.Topology.Made) > len(x.views) {
 		x.dropViews()
@@ -50,7 +50,7 @@ func (x *Index) dropViews() {
 	x.views = views
 }
 
-// look makes the view anew.
+// look makes the view anew, in the memory that it has where that is enough.
 func (x *Index) look(v *view, b *cluster.Bucket) {
 	nodes, dims := len(b.Nodes), len(x.m.Dims.Names)
 	v.epoch, v.touched, v.made, v.nodes, v.dims = b.Epoch, b.Touched, x.kindsMade, nodes, dims
@@ -59,7 +59,7 @@ func (x *Index) look(v *view, b *cluster.Bucket) {
 	}
 	v.free, v.ifEvicted, v.of, v.kinds = v.free[:nodes*dims], v.ifEvicted[:nodes*dims], v.of[:nodes], v.kinds[:0]
 	v.ids = v.ids[:0]
-	v.gpus, v.nominated, v.shut = math.MinInt64, false, nil
+	v.nominated, v.shut = false, nil
 	x.looked++
 	x.metKinds = append(x.metKinds, make([]metKind, max(0, len(x.kinds)-len(x.metKinds)))...)
 	for slot, n := range b.Nodes {
@@ -67,8 +67,9 @@ func (x *Index) look(v *view, b *cluster.Bucket) {
 			free := n.Free.At(dim)
 			v.free[dim*nodes+slot], v.ifEvicted[dim*nodes+slot] = free, free+n.Yield.At(dim)
 		}
-		v.gpus = max(v.gpus, n.Free.At(quantity.DimGPU))
 		v.nominated = v.nominated || len(n.Nominated) > 0
+		// The first node of each kind stands for the kind. A bucket has 256 nodes at most, so that an index of kinds fits in a
+		// byte.
 		met := &x.metKinds[x.Kind(n).id]
 		if met.look != x.looked {
 			met.look, met.at = x.looked, uint8(len(v.kinds))
@@ -78,7 +79,8 @@ func (x *Index) look(v *view, b *cluster.Bucket) {
 	}
 }
 
-// shutCells are the cells of the bucket for a class that none of its nodes is for.
+// shutCells are the cells of the bucket for a class that none of its nodes is for. All such classes share them: a class that has
+// to write to its cells takes a copy (bucketFit.own).
 func (v *view) shutCells(b *cluster.Bucket) []cell {
 	if v.shut == nil {
 		v.shut = make([]cell, len(b.Nodes))
@@ -89,7 +91,8 @@ func (v *view) shutCells(b *cluster.Bucket) []cell {
 	return v.shut
 }
 
-// metKind is where in the kinds of a view a kind is, if it was met in that look: there may be as many kinds as nodes.
+// metKind is where a kind is among the kinds of a view, if it was met in the look with that number. Numbers spare it to reset the
+// list, which is by kind, before each look: there may be as many kinds as nodes.
 type metKind struct {
 	look uint64
 	at   uint8
@@ -98,7 +101,8 @@ type metKind struct {
 // freeOf is what of a resource is free on the nodes, by slot.
 func (v *view) freeOf(dim int) []int64 { return v.free[dim*v.nodes : (dim+1)*v.nodes] }
 
-// evictedQuotient is how many pods with the demands the node's resources would hold if everything that can go were gone.
+// evictedQuotient is how many pods with the demands the node's resources would hold if everything that can go were gone: what
+// may be evicted, and what is leaving. It is Quotient on the view's numbers.
 func (v *view) evictedQuotient(slot int, demands []quantity.Demand) int64 {
 	k := int64(math.MaxInt64)
 	for i, d := range demands {
