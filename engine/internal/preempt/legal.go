@@ -281,7 +281,7 @@ func (c *claim) overrun() {
 		return
 	}
 	c.y.everyRunning(func(t *running) {
-		end := c.y.saidEnd(t)
+		end := t.saidEnd()
 		switch {
 		// Work that ran before the promise was made was part of the calculation, and its overrun breaks no promise.
 		case end.IsZero() || t.started.Before(p.Since.Truncate(time.Second)): // clusters tell starts to the second
@@ -345,7 +345,7 @@ func (c *claim) isOwed(t *running, dims []int, part, most func(*cluster.Queue, i
 // saidEnd is when the running workload would have ended as its author said: after the shorter of its declared run time and
 // its maximum run time; zero: neither was declared, or its start is unknown. Run times that were learned do not count, since
 // the author has promised nothing.
-func (y *Cycle) saidEnd(t *running) time.Time {
+func (t *running) saidEnd() time.Time {
 	terms := t.terms
 	run := terms.Expected
 	if terms.Max > 0 && (run == 0 || terms.Max < run) {

@@ -81,7 +81,7 @@ func (y *Cycle) MoveFor(g *cluster.Gang, t cluster.Turn, gates []why.Gate) bool 
 	// A move that costs too much now may be worth it after the next checkpoint, which no event announces: so the next cycle
 	// is due at that time. One that has no places, or breaks a budget, waits for an event like everything else.
 	if !c.worthIt(victims) {
-		c.wakeWhenSaved(c.units, c.loss(victims), c.gain)
+		c.wakeWhenSaved(c.units, lossOf(victims), c.gain)
 		return false
 	}
 	if !ok {
@@ -196,7 +196,7 @@ func movable(t *running) bool {
 }
 
 // worthIt says whether the gang gains more now than the moves lose.
-func (c *claim) worthIt(victims []*unit) bool { return c.gain(c.y.Now) > c.loss(victims) }
+func (c *claim) worthIt(victims []*unit) bool { return c.gain(c.y.Now) > lossOf(victims) }
 
 // gain is what the gang gains by moves at the given time, in thousandths of GPU-seconds: the GPUs that it would use while
 // it waits. Without the moves it waits until its promised start, or for an hour where it has none. A gang that asks for no
@@ -212,10 +212,11 @@ func (c *claim) gain(at time.Time) int64 {
 	return cmp.Or(c.needs.At(quantity.DimGPU), api.Whole) * int64(wait/time.Second)
 }
 
-// loss is what the moves lose, in thousandths of GPU-seconds: the work since the last checkpoint, and starting again.
-func (c *claim) loss(victims []*unit) int64 {
+// lossOf is what moving the units loses, in thousandths of GPU-seconds: the work since the last checkpoint, and starting
+// again.
+func lossOf(units []*unit) int64 {
 	var sum int64
-	for _, u := range victims {
+	for _, u := range units {
 		sum += u.cost
 	}
 	return sum
@@ -451,7 +452,7 @@ func (y *Cycle) empty(at spot) bool {
 	}
 	// dear says that the move loses too much, and has the next cycle be due when it may lose less.
 	dear := func() bool {
-		loss := c.loss(c.units)
+		loss := lossOf(c.units)
 		if loss >= most {
 			c.wakeWhenSaved(c.units, loss, func(time.Time) int64 { return most })
 		}
@@ -480,7 +481,7 @@ func (y *Cycle) empty(at spot) bool {
 		return false
 	}
 	y.evict(c, c.units, joinHolds(places), nil)
-	y.Remember(api.Change{Usage: &api.QueueUsage{Queue: queue.BackgroundMoves, Version: y.NextVersion(), At: y.Now, Decayed: max(1, c.loss(c.units)/1000)}})
+	y.Remember(api.Change{Usage: &api.QueueUsage{Queue: queue.BackgroundMoves, Version: y.NextVersion(), At: y.Now, Decayed: max(1, lossOf(c.units)/1000)}})
 	return true
 }
 

@@ -144,7 +144,7 @@ func (s *Candidates) appraise(t *running) {
 			t.started = p.Started
 		}
 	}
-	s.divide(t)
+	t.divide()
 	for _, u := range t.units {
 		u.spans = spansOf(u.pods)
 		u.budgeted = slices.ContainsFunc(u.pods, func(p *cluster.Pod) bool { return len(p.Budgets) > 0 })
@@ -170,7 +170,7 @@ func compareRunning(a, b *running) int {
 // "May not be evicted" has two strengths. A pod that is not Evictable never goes, and its charge is covered before
 // everything else (stays). A pod that is Evictable but not bound yet cannot go at this moment (bare): it is in no unit, and
 // neither is the rest of its gang, but its charge is covered in its turn like any other.
-func (s *Candidates) divide(t *running) {
+func (t *running) divide() {
 	t.size = cluster.ChargesOf(t.pods)
 	if t.Gang == nil {
 		// A pod by itself is its own minimum.
