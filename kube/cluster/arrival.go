@@ -17,9 +17,9 @@ import (
 // arrivals are nodes that have come lately, and for which workload each is held. A gang that waits for nodes gets them one after the
 // other; without a hold, smaller work takes the first before the last has come, and the autoscaler launches one more, and so on.
 //
-// Whoever launched a node for a workload says so on it (KeyLaunchedFor). On clusters whose autoscaler does not, a node is taken to be
+// An autoscaler that launched a node for a workload may say so on it (KeyLaunchedFor). On clusters whose autoscaler does not, a node is taken to be
 // for a workload that was told before the node was made that it needs nodes: pods with the reason Unschedulable, the only ones that
-// Karpenter and cluster-autoscaler make nodes for. Among several, who was told first comes first, as long as its pods may be on the
+// Karpenter and cluster-autoscaler make nodes for. Among several, the one that was told first comes first, as long as its pods may be on the
 // node and are not covered by other nodes. That is for gangs alone: a pod by itself starts at once on a node that it can use.
 //
 // A hold ends when the workload has started, which the engine sees, or when the node is older than holdArrivals.

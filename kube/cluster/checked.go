@@ -35,7 +35,7 @@ type reserved struct {
 // reserveFor is how long quota and places are kept at most.
 const reserveFor = 366 * 24 * time.Hour
 
-// recallFor is how long workloads that had quota before the restart may look for places while nobody else starts: where the whole cluster
+// recallFor is how long workloads that had quota before the restart may look for places while no other starts: where the whole cluster
 // restarted, nodes and their device plugins report a few seconds after the scheduler.
 const recallFor = 10 * time.Second
 
@@ -55,7 +55,7 @@ func (c *checked) holds(workload string) bool {
 }
 
 // Recalling says whether there are workloads that had quota and places before the restart, wait for checks, and have not found places
-// yet. All others are held then, so that a plan gives what these had to nobody else. Recall ends that, recallFor after the first call at
+// yet. All others are held then, so that a plan gives what these had to no other. Recall ends that, recallFor after the first call at
 // the latest.
 func (f *Feed) Recalling() bool {
 	f.mu.Lock()

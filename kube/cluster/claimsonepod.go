@@ -18,8 +18,8 @@ func forOnePod(c *corev1.PersistentVolumeClaim) bool {
 }
 
 // A claim that one pod at a time may use can be had from the pod that has it: upstream's VolumeRestrictions lets a pod of a
-// higher priority preempt that one, and so on its node alone. To the engine the claim is like a host port there: who
-// has it takes the port, and so does who would have it.
+// higher priority preempt that one, and so on its node alone. To the engine the claim is like a host port there: the
+// pod that has it takes the port, and so do those that want it.
 
 // held are what the pod, which has a node, keeps from others on it.
 func (s *storage) held(m *member) (out []engine.Port) {

@@ -1159,8 +1159,8 @@ func (f *Feed) wantDevices(r *Reservation, at engine.Placement) {
 	}
 }
 
-// Stranded are the claims of pods of ours that wait, and have waited for so long with devices that nobody else uses: a start of
-// them was given up, or whoever began it is gone. They are to be given back, so that the next plan is free to choose; those that are not
+// Stranded are the claims of pods of ours that wait, and have waited for so long with devices that no other uses: a start of
+// them was given up, or the process that began it is gone. They are to be given back, so that the next plan is free to choose; those that are not
 // are told again after as long. next is when to ask again; zero: when something changes.
 func (f *Feed) Stranded(patience time.Duration) (out []DeviceWant, next time.Time) {
 	f.mu.Lock()

@@ -19,8 +19,8 @@ import (
 )
 
 // expected is the pods that suspended Jobs will have: those of a dialect that lets Jobs in (dialect.Admitter). To the engine they are
-// pods like others, of one gang. When a plan starts them, whoever carries it out lets the Job in, and the expected pods stay on their
-// nodes, one for each pod that the Job has not made yet, so that nobody else is given the place or the quota in between.
+// pods like others, of one gang. When a plan starts them, the scheduler lets the Job in, and the expected pods stay on their
+// nodes, one for each pod that the Job has not made yet, so that no other is given the place or the quota in between.
 //
 //	suspended --start--> let in --the Job makes its pods--> nothing is expected
 //	    ^                  |
@@ -303,7 +303,7 @@ type Entry struct {
 }
 
 // Entry is what lets in the Job whose expected pods start; nil: they cannot any more. From now on its pods are waited for: its watch
-// may tell that it was let in before whoever does it hears.
+// may tell that it was let in before the request that does it returns.
 func (f *Feed) Entry(s *engine.Start) *Entry {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 )
 
 // Devices that several nodes reach, over a network or a fabric. Each node that reaches one offers it to the engine under the same ID, which
-// gives it to one pod wherever that is. They are no GPUs of a node: who has one is charged for it, and no node is larger by it.
+// gives it to one pod wherever that is. They are no GPUs of a node: a pod that has one is charged for it, and no node is larger by it.
 
 // mostFar is how many such devices are decided about: each is offered by every node that reaches it.
 const mostFar = 256
@@ -51,9 +51,9 @@ type reached struct {
 	here bool // the node reaches it; else it is there for the counters that it draws on
 }
 
-// withFar adds to what the node has the devices that it reaches besides. Of a pool that has counters it adds all that draw on some: whoever
-// holds one that the node does not reach leaves less of them. Of a slice that leaves it to devices who reaches them it adds all for which a
-// selector fails: upstream evaluates it before it asks.
+// withFar adds to what the node has the devices that it reaches besides. Of a pool that has counters it adds all that draw on some: a pod
+// that holds one that the node does not reach leaves less of them. Of a slice whose devices say by themselves which nodes reach
+// them it adds all for which a selector fails: upstream evaluates it before it asks.
 func (d *devices) withFar(own convert.Offered, n *corev1.Node) (convert.Offered, []reached) {
 	if len(d.far.Devices) == 0 || n == nil || d.manyFar() {
 		return own, nil

@@ -239,7 +239,7 @@ func (f *Feed) reread() {
 	}
 }
 
-// namesake is who else has the name of the object's queue, and counts, as a sentence; "": nobody. A name is of one queue, whoever says so:
+// namesake says, as a sentence, which other object has the name of the object's queue and counts; "": none. A name is of one queue:
 // a BerthQueue counts, then the dialects' objects in the order of their kinds' names. Workloads that name the queue in either dialect are
 // charged to that one.
 func (f *Feed) namesake(said *dialect.Object) string {

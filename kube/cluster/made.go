@@ -27,7 +27,7 @@ func newMade() *made {
 	return &made{pods: make(map[groupKey]map[string]*member), said: make(map[groupKey]string)}
 }
 
-// gangKeys are those that say which gang a pod is in, and how many are in it. They are one word: of two who say something of it, one
+// gangKeys are those that say which gang a pod is in, and how many are in it. They count together: of two objects that have some of them, one
 // counts for all of them.
 var gangKeys = []string{v1alpha1.KeyGang, v1alpha1.KeySubgroup, v1alpha1.KeyMin, v1alpha1.KeySize, v1alpha1.KeyMinSubgroups}
 
@@ -53,8 +53,8 @@ func (f *Feed) MissedMaker() bool {
 	return missed
 }
 
-// both is what the dialect of the pod's scheduler says, with the gang of who made it where that names none itself: a group that Berth
-// would make for the pod's controller is none that somebody named.
+// both is what the dialect of the pod's scheduler says, with the gang of its maker where the pod names none itself: a group that Berth
+// would make for the pod's controller is not one that was named.
 func both(t, by *dialect.Terms) *dialect.Terms {
 	if by == nil || len(by.Keys) == 0 || t != nil && (by.Group == nil || t.Keys[v1alpha1.KeyGang] != "" || t.Awaits != "" || t.Group != nil && t.Group.Make == nil) {
 		return t // of Kubernetes' own controllers the dialect knows better

@@ -31,8 +31,8 @@ import (
 // It has no goroutine and no clock, and is for one goroutine at a time.
 //
 // Pods that wait are placed whichever scheduler they name. Those of others are in no queue, and what berth.dev keys
-// say does not hold for them; a PodGroup does. Features that the engine does not decide are not looked at: who asks
-// judges them, and tells the outcome by Allow.
+// say does not hold for them; a PodGroup does. Features that the engine does not decide are not looked at: the
+// caller judges them, and tells the outcome by Allow.
 type Model struct {
 	feed    *Feed
 	changes changes // for the state

@@ -320,8 +320,8 @@ func (f *Feed) giveAgain(members []*member) {
 	}
 }
 
-// keepBack takes the pod from the engine while its claims are not there. Whoever schedules it says so: of pods of other
-// schedulers Berth says nothing.
+// keepBack takes the pod from the engine while its claims are not there. That is reported for pods that Berth
+// schedules, and not for those of other schedulers.
 func (f *Feed) keepBack(m *member, missing []string) {
 	if m.given {
 		m.given = false

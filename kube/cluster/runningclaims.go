@@ -9,7 +9,7 @@ import (
 )
 
 // nextClaims is what the pod that comes after one which runs will ask for through claims, nil where that is not known. Work is moved only where
-// its next pod has a place, so whoever has devices stays where it is while this is nil.
+// its next pod has a place, so a pod that has devices stays where it is while this is nil.
 //
 // Each claim of the pod must be its own: made of a template, or for its extended resources. A claim that has a name, or other pods, keeps its
 // devices while it is in use, and the next pod may come before that has ended: it would go where its devices are, and the move be in vain.

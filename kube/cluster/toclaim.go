@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/kube/convert"
 )
 
-// templates are the ResourceClaimTemplates, of which pods get claims of their own. Somebody makes these claims once a pod is there; a
+// templates are the ResourceClaimTemplates, of which pods get claims of their own. A controller makes these claims once a pod is there; a
 // suspended Job has no pods, so what its pods will claim is read off the templates.
 type templates struct {
 	all  map[string]*resourcev1.ResourceClaimTemplate // by namespace and name

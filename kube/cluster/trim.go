@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/kube/convert"
 )
 
-// Trim drops what nobody here reads: who wrote which field, all but the outcome of a pod that is over, what containers
+// Trim drops what nothing here reads: managed fields, all but the outcome of a pod that is over, what containers
 // run, what the pods that a controller makes look like, and annotations of others.
 func Trim(o any) {
 	if m, ok := o.(metav1.Object); ok {

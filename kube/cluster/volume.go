@@ -23,7 +23,7 @@ func (f *Feed) SetClaim(c *corev1.PersistentVolumeClaim) {
 	}
 }
 
-// setClaim takes in a claim, nil where it is gone. Who has one that one pod at a time may use is given again.
+// setClaim takes in a claim, nil where it is gone. The pod that has one which one pod at a time may use is given again.
 func (s *storage) setClaim(key string, c *corev1.PersistentVolumeClaim) {
 	was := s.claims[key]
 	if was != nil && forOnePod(was) || c != nil && forOnePod(c) {

@@ -18,8 +18,8 @@ import (
 	"github.com/berth-dev/berth/kube/report"
 )
 
-// evictor ends pods that the engine wants to end. For each the place is kept first, then the pod says who ends it, for
-// whom and why, and then it is deleted. What the API server does not allow comes back to the engine as a refusal; where
+// evictor ends pods that the engine wants to end. For each the place is kept first, then the pod is marked with who evicts it, for
+// which workload and why, and then it is deleted. What the API server does not allow comes back to the engine as a refusal; where
 // it does not answer the eviction stands, and is sent until it does or the eviction's time is up.
 //
 // A pod without a controller is evicted like any other: its author has said that it may be.
@@ -194,8 +194,8 @@ func (v *evictor) callOff(e *eviction) {
 	}
 }
 
-// release drops what is kept at the place of the eviction: for whom it was to be, and of a move where its own workload
-// was to go on.
+// release drops what is kept at the place of the eviction for its beneficiary, and of a move what is kept at the place
+// where the victim's own workload was to go on.
 func (v *evictor) release(e *eviction) {
 	if e.For != "" {
 		v.drop(e.For, e.node)
@@ -235,8 +235,8 @@ func (v *evictor) warn(e *eviction) {
 	}))
 }
 
-// send writes the nominations of each gang, and then carries out the evictions for it: who is killed in between has ended
-// nobody, and what it ended was kept for somebody.
+// send writes the nominations of each gang, and then carries out the evictions for it. A process that is killed before that
+// has evicted nothing; after it, every place that an eviction frees is kept for a workload.
 func (v *evictor) send(nominations []nomination, due []*eviction) {
 	left := make(map[string]*atomic.Int64) // nominations to write, by gang
 	for _, n := range nominations {

@@ -8,8 +8,8 @@ import (
 )
 
 // gate bounds the requests in flight so that the requests about one namespace cannot keep those about others waiting,
-// even where an admission webhook of that namespace fails, or hangs. Every attempt passes it by itself: who waits to try
-// again holds nothing.
+// even where an admission webhook of that namespace fails, or hangs. Every attempt passes it by itself: a request that waits to be
+// tried again holds nothing.
 //
 //   - Namespaces take turns.
 //   - A namespace may have as many requests in flight as its window allows. The window doubles with a request that the

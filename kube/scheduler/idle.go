@@ -29,8 +29,8 @@ type GPUMetrics struct {
 	// TokenFile has the bearer token that Prometheus is asked with, and CAFile the certificates that vouch for it; "": none, and those
 	// of the system. Both are read again when they change.
 	TokenFile, CAFile string
-	// Exporters are the namespaces whose pods are DCGM exporters if they have a label of one. Whoever may make pods there can have
-	// pods of the same node taken for idle, and GPUs of that node for broken.
+	// Exporters are the namespaces whose pods are DCGM exporters if they have a label of one. A user who may make pods there can make
+	// pods of the same node seem idle, and GPUs of that node broken.
 	Exporters []string
 	// Fleet reads the exporters of an embedded cluster, through the API server.
 	Fleet bool

@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/engine"
 )
 
-// inbox gathers changes until the next cycle takes them. Any goroutine may put. While nobody takes, because another
+// inbox gathers changes until the next cycle takes them. Any goroutine may put. While none is taken, because another
 // scheduler leads, only the last change of each object is kept.
 type inbox struct {
 	mu      sync.Mutex

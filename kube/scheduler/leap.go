@@ -30,7 +30,7 @@ func (s *scheduler) leapt(now time.Time) []engine.Change {
 }
 
 // outlast gives what is on its way as much time as the clock has skipped since it was read last: bindings that were sent are answered as
-// soon as ever, whatever the clock says, and those that places are held for come as soon. Until then the room is nobody's. What was over
+// soon as ever, whatever the clock says, and those that places are held for come as soon. Until then the room is given to no other. What was over
 // before the leap stays over. It costs a dump of the state.
 func outlast(s *engine.State, before time.Time, skipped time.Duration) (out []engine.Change) {
 	snap := s.Dump()

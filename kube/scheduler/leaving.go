@@ -32,8 +32,8 @@ func (s *scheduler) cordonLeaving(ctx context.Context) {
 	}
 }
 
-// leavesNow says whether the node is to be cordoned for its maintenance: it leaves now, and was not cordoned for it before. Who opens it
-// again by hand is not overruled. Nodes of a reservation that ends are kube/provision's.
+// leavesNow says whether the node is to be cordoned for its maintenance: it leaves now, and was not cordoned for it before. A person
+// who opens it again by hand is not overruled. Nodes of a reservation that ends are kube/provision's.
 func leavesNow(n *corev1.Node, now time.Time) bool {
 	d, leaves := convert.DepartureOf(n)
 	return leaves && !now.Before(d.At) && !n.Spec.Unschedulable && n.Annotations[v1alpha1.KeyCordonedFor] != n.Annotations[v1alpha1.KeyLeavesAt] && !strings.HasPrefix(d.With, v1alpha1.LeavesWithReservation)

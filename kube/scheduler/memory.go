@@ -17,8 +17,8 @@ import (
 	"github.com/berth-dev/berth/kube/convert"
 )
 
-// memoryEvery is the least time between two writes of what a queue has spent and was promised: who schedules next goes
-// on from what is at most that old.
+// memoryEvery is the least time between two writes of what a queue has spent and was promised: the next
+// leader goes on from what is at most that old.
 const memoryEvery = time.Minute
 
 // memory is what must outlast this process. The loop keeps it.
@@ -194,8 +194,8 @@ func hours(name string, seconds int64) resource.Quantity {
 	return *resource.NewMilliQuantity(seconds*1000/3600, resource.DecimalSI)
 }
 
-// restoreMemory gives the engine back what queues had spent and were promised. What was spent by a later time than now, by the clock of who
-// wrote it, was spent by now: nothing would be charged until then.
+// restoreMemory gives the engine back what queues had spent and were promised. What was spent by a later time than now, by the clock of the
+// process that wrote it, counts as spent by now: otherwise nothing would be charged until then.
 func (s *scheduler) restoreMemory(now time.Time) {
 	for _, q := range s.feed.Queues() {
 		if sp := q.Status.Spending; sp != nil {

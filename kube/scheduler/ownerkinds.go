@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/kube/convert"
 )
 
-// lookForOwners watches the metadata of kinds that make what makes pods, such as JobSets: whoever holds one of these holds its
+// lookForOwners watches the metadata of kinds that make what makes pods, such as JobSets: to hold back one of these holds back its
 // pods. Of kinds that are not served nothing is asked but, every dialectEvery, whether they are.
 func (d *dialects) lookForOwners(ctx context.Context) (synced []cache.InformerSynced, err error) {
 	if d.s.opts.Config == nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // ReadState reads the cluster once and returns what a scheduler that started now would plan from. It writes nothing
-// and takes no part in any election. What only a running scheduler knows (what is on its way, who refused whom)
+// and takes no part in any election. What only a running scheduler knows (what is on its way, which nodes refused which workloads)
 // is not in it.
 func ReadState(ctx context.Context, o Options) (*engine.State, error) {
 	client, err := connect(o.Config)

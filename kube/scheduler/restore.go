@@ -73,8 +73,8 @@ func (v *evictor) restoreHold(m cluster.Pod, until time.Time) {
 	v.s.inbox.Put(engine.Change{Hold: &h})
 }
 
-// namedBy is what the pod says of what is held by name on the node: nothing where that makes no sense. Whoever may write the pod's status
-// may write this.
+// namedBy is what the pod says of what is held by name on the node: nothing where that makes no sense, since any
+// client that may write the pod's status may have written it.
 func namedBy(p *corev1.Pod, node string) report.Named {
 	held, ok := report.HeldOf(p)
 	if !ok || held.Node != node || len(held.Cards)+len(held.Devices) > mostNamed || held.Claimed > mostNamed*engine.Whole {

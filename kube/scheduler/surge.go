@@ -24,7 +24,7 @@ import (
 // patch takes off the label by which its ReplicaSet knows it and writes down what is going on; the ReplicaSet lets the
 // pod go and makes the next one, while Services, which do not know that label, go on sending to it. When the next one is
 // ready the pod is evicted. If none is in time the label is put back: the ReplicaSet takes the pod back and removes one
-// that is too many, which is not one that is ready if there is another. Whoever schedules next reads all this off the pod,
+// that is too many, which is not one that is ready if there is another. The next leader reads all this off the pod,
 // and believes it because a condition, which was written before, says the same.
 
 const (
