@@ -98,7 +98,7 @@ func belowMinimum(f *facts.Facts, _ facts.Object, pods []*corev1.Pod, e edit.Edi
 	return ""
 }
 
-// queueKeys are the labels and annotations with which work stands in somebody's queue, and queueGates the domains of the
+// queueKeys are the labels and annotations with which work stands in another system's queue, and queueGates the domains of the
 // gates with which queues hold pods back.
 var (
 	queueKeys  = []string{"kueue.x-k8s.io/queue-name", "kai.scheduler/queue", "runai/queue", "volcano.sh/queue-name", "scheduling.volcano.sh/queue-name", v1alpha1.KeyQueue}
@@ -257,7 +257,7 @@ func sameAsked(after *corev1.ResourceRequirements, f *facts.Facts, p *corev1.Pod
 	})
 }
 
-// assumed is what an edit takes for granted though nobody said so: that a program runs on another model of GPU, that it needs
+// assumed is what an edit takes for granted though it was not declared: that a program runs on another model of GPU, that it needs
 // nothing of a runtime class, that those whose work ends agree.
 func assumed(f *facts.Facts, top facts.Object, e edit.Edit) string {
 	of := top

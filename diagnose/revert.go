@@ -54,7 +54,7 @@ func (t *trial) recollect() {
 }
 
 // outdated is about a pod of a StatefulSet that is not ready and of an earlier template than the present one: the controller waits
-// for it, and gives it the present template only once somebody deletes it ("forced rollback" in Kubernetes' own pages).
+// for it, and gives it the present template only once it is deleted by hand ("forced rollback" in Kubernetes' own pages).
 func (t *trial) outdated(f *check.Finding) {
 	s, ok := t.top.(*appsv1.StatefulSet)
 	if !ok || f.Pod == nil || f.Stage < check.Place || s.Spec.PodManagementPolicy == appsv1.ParallelPodManagement || s.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType {
@@ -74,7 +74,7 @@ func (t *trial) outdated(f *check.Finding) {
 }
 
 // overruled has a finding bind that is healthy only because the work's author wants it so, where it is known that the work was
-// wanted otherwise before, and nobody else's object has a say: whoever asks why it does not run may not know of the change.
+// wanted otherwise before, and no other team's object has a say: the person who asks why it does not run may not know of the change.
 func (t *trial) overruled(f *check.Finding) {
 	if !f.Healthy || f.Owner != check.User || f.Stage != check.Create {
 		return
@@ -102,7 +102,7 @@ func (t *trial) overruled(f *check.Finding) {
 // own gives a cause of placing to the workload's author where it came with a change of the workload: pods of an earlier version
 // are ready, or its controller keeps that version, and going back to it is all that it takes. It reports whether it did. Where
 // what is provided is known to be at fault, or the finding is about something else than what has changed, that an earlier version,
-// which nobody has seen run, would do elsewhere proves nothing.
+// which was not seen to run, would do elsewhere proves nothing.
 func (t *trial) own(first *check.Finding) bool {
 	for i := range t.before {
 		r := &t.before[i]

@@ -217,7 +217,7 @@ func (r *rolling) started(m facts.Object) (int, bool) {
 	return n, true
 }
 
-// start has the pod run where a place was found. One that nobody has made yet is made, and counted by quotas.
+// start has the pod run where a place was found. One that does not exist yet is made, and counted by quotas.
 func (r *rolling) start(p *corev1.Pod) bool {
 	node := r.places[p.Namespace+"/"+p.Name]
 	if node == "" {

@@ -424,7 +424,7 @@ func (t *trial) fix(j *judgement, edits ...edit.Edit) Fix {
 }
 
 // command is the line that does the operations to what a person wrote: the topmost owner that has a template, or the
-// pod that nobody made.
+// pod without a controller.
 func (t *trial) command(at facts.Object, of *corev1.Pod, ops []edit.Op) string {
 	for up := t.d.facts.Controller(at); up != nil; up = t.d.facts.Controller(up) {
 		if facts.TemplatePath(up) != "" {

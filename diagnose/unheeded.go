@@ -21,7 +21,7 @@ const (
 // groupKeys are the annotations and labels by which pods name the PodGroup of another project.
 var groupKeys = []string{"pod-group-name", "scheduling.volcano.sh/group-name", "scheduling.k8s.io/group-name", "scheduling.x-k8s.io/pod-group"}
 
-// unheeded is what the target asks for without effect: fields and keys that the scheduler says nobody understands, in events and
+// unheeded is what the target asks for without effect: fields and keys that the scheduler says it does not understand, in events and
 // conditions on the target, on what it controls, and on the PodGroups that its pods name. Each once, sorted.
 func unheeded(f *facts.Facts, top facts.Object) []string {
 	all := []facts.Object{top}

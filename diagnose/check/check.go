@@ -16,7 +16,7 @@ type Stage int
 
 const (
 	Create Stage = iota // the pod does not exist
-	Admit               // nobody is to look at it yet, or nobody does: gates, suspension, queues, schedulers
+	Admit               // it is not to be scheduled yet, or no scheduler looks at it: gates, suspension, queues, schedulers
 	Place               // no node has it: filters, nodes, pools, reservations
 	Start               // it has a node and does not run
 	Run                 // it runs, or ran
@@ -53,11 +53,11 @@ type Finding struct {
 	Probe *edit.Edit
 	// Fit says that the finding is about places: it binds only as far as the engine says so. Others bind by themselves.
 	Fit bool
-	// Healthy says that it is a normal part of starting and nobody needs to act.
+	// Healthy says that it is a normal part of starting and no action is needed.
 	Healthy bool
 	// Last says that it binds only where no other finding does: it may be a consequence of another.
 	Last bool
-	// Told says that it is the word of another project's scheduler, whose rules nobody here keeps: no trial can say whether an edit
+	// Told says that it is the word of another project's scheduler, whose rules are not modelled here: no trial can say whether an edit
 	// takes it away.
 	Told bool
 	// Blind says that what would tell the cause may not be read, and that the finding is all that can be said without it.

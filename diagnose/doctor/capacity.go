@@ -151,7 +151,7 @@ type odd struct {
 }
 
 // fewerThanOthers are nodes that offer fewer whole GPUs than more than half of the nodes that should be like them: a GPU
-// that has left the bus is counted by nobody.
+// that has left the bus is not counted at all.
 func fewerThanOthers(g *group) (out []odd) {
 	var all []string
 	for _, n := range g.nodes {

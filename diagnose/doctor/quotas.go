@@ -145,7 +145,7 @@ func (c *Cluster) deadKeys() (out []Finding) {
 	return out
 }
 
-// meant is the resource of GPUs that nodes have, and that the key of a quota names almost, where nobody has what it names; "" for none.
+// meant is the resource of GPUs that nodes have, and that the key of a quota names almost, where no node has what it names; "" for none.
 func (c *Cluster) meant(key string) string {
 	name, ok := strings.CutPrefix(key, "requests.")
 	if !ok || !strings.Contains(name, "/") || slices.ContainsFunc(c.Nodes, func(n *corev1.Node) bool { _, has := n.Status.Capacity[corev1.ResourceName(name)]; return has }) {

@@ -72,7 +72,7 @@ func saysWhose(o metav1.Object) bool {
 	return false
 }
 
-// nobodys are pods that hold GPUs, that nothing made, that are in no queue, and that nobody's name is on: neither on them
+// nobodys are pods that hold GPUs, that nothing made, that are in no queue, and that have no person's name: neither on them
 // nor on their namespace. A pod whose maker is gone counts as one that nothing made.
 func (c *Cluster) nobodys() []Finding {
 	spaces := make(map[string]bool)

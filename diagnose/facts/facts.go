@@ -25,10 +25,10 @@ type Facts struct {
 	Speaks []string
 	// Answers are the scheduler names that Berth is taken to answer there; none: those that objects of the cluster show.
 	Answers []string
-	// Matches evaluates a selector of devices (CEL) for a device of the driver; nil: nobody can. Facts call it with the
+	// Matches evaluates a selector of devices (CEL) for a device of the driver; nil: selectors cannot be evaluated. Facts call it with the
 	// same pointers again and again.
 	Matches func(expression, driver string, d *resourcev1.Device) (bool, error)
-	// NewAllocator makes an Allocator of devices that drivers offer, of which the claims have some; nil: nobody can say which
+	// NewAllocator makes an Allocator of devices that drivers offer, of which the claims have some; nil: it cannot be said which
 	// claims can be met where.
 	NewAllocator func(offered []*resourcev1.ResourceSlice, classes []*resourcev1.DeviceClass, claims []*resourcev1.ResourceClaim) Allocator
 

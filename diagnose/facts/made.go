@@ -50,7 +50,7 @@ func (f *Facts) ours() ours {
 func (f *Facts) Ours(p *corev1.Pod) bool { return slices.Contains(f.ours(), p.Spec.SchedulerName) }
 
 // Made is what the controller of another project that made the pod says of it: which gang it is in, as the scheduler reads it. It is nil
-// for a pod that nobody made who is read, or that Berth does not schedule.
+// for a pod whose maker was not read, or that Berth does not schedule.
 func (f *Facts) Made(p *corev1.Pod) *dialect.Terms {
 	if !f.Ours(p) && !f.standsIn(p.Spec.SchedulerName) {
 		return nil

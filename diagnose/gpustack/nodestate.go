@@ -144,7 +144,7 @@ func QuarantineTaint(key string) bool {
 
 var maintenanceWords = regexp.MustCompile(`(?i)maintenance|(^|[^a-z])(maint|reboot|rebooting|drain|draining|upgrade|upgrading)([^a-z]|$)`)
 
-// Maintained says whether the node is closed for work on it that somebody has planned: nothing says that it is unwell.
+// Maintained says whether the node is closed for maintenance that was planned: nothing says that it is unhealthy.
 func Maintained(n *corev1.Node) bool {
 	key, _ := MaintainedBy(n)
 	return (key != "" || len(ExcludingTaints(n, maintenanceWords.MatchString)) > 0) && Sickness(n) == nil && n.Annotations[SentinelEvent] == ""

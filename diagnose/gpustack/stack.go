@@ -436,7 +436,7 @@ func OperatorSays(f *facts.Facts) (reason, message string, e facts.Evidence) {
 	return reason, "", e
 }
 
-// operatorDown is the GPU Operator's own Deployment where none of its pods is available: then nobody labels new nodes, or installs what they
+// operatorDown is the GPU Operator's own Deployment where none of its pods is available: then new nodes are not labelled, and nothing installs what they
 // lack. What runs already goes on.
 func operatorDown(f *facts.Facts) *appsv1.Deployment {
 	for _, d := range f.Deployments {

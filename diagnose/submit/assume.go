@@ -20,8 +20,8 @@ import (
 	"github.com/berth-dev/berth/kube/dialect"
 )
 
-// assume adds to the facts of a fleet, where there is no cluster to look into, what pods refer to and nobody gave: it is
-// taken to exist and to stand in nobody's way. It returns the objects, and a sentence about each.
+// assume adds to the facts of a fleet, where there is no cluster to look into, what pods refer to and was not given: it is
+// taken to exist and to be in no pod's way. It returns the objects, and a sentence about each.
 func (c *checker) assume(f *facts.Facts) (objects []facts.Object, said []string) {
 	seen := make(map[string]bool)
 	defer func() {

@@ -90,7 +90,7 @@ func worksOn(nodes []string, snap engine.Snapshot, gpu string, f *facts.Facts) [
 	return slices.DeleteFunc(all, func(w maintenance.Work) bool { return len(w.Nodes) == 0 })
 }
 
-// endOf is when work is over that began then; zero: nobody knows, or it should be over already. What its author expects counts first, then
+// endOf is when work is over that began then; zero: unknown, or it should be over already. What its author expects counts first, then
 // how long work like it took, which is learned, and then the limit of its author.
 func endOf(started time.Time, t engine.Terms, usual time.Duration, now time.Time) (end time.Time, learned bool) {
 	takes := func(d time.Duration) time.Time {

@@ -235,7 +235,7 @@ func unserved(object map[string]any) string {
 	return fmt.Sprintf("Kubernetes 1.37 has no kind %s of %s", u.GetKind(), u.GetAPIVersion())
 }
 
-// bindByName binds a claim to the volume that it names, or that names it: nobody has to provision or choose one.
+// bindByName binds a claim to the volume that it names, or that names it: none has to be provisioned or chosen.
 func bindByName(claim *corev1.PersistentVolumeClaim, volumes []*corev1.PersistentVolume) {
 	for _, v := range volumes {
 		r := v.Spec.ClaimRef

@@ -64,7 +64,7 @@ func (c *checker) unheeded() {
 }
 
 // keysAlone notes the keys for other schedulers on objects without pods that tell of them: namespaces, priority classes, and workloads
-// that are suspended and that nobody lets in.
+// that are suspended and that nothing lets in.
 func (c *checker) keysAlone() {
 	for i := range c.items {
 		u := &unstructured.Unstructured{Object: c.items[i].Object}
@@ -107,7 +107,7 @@ func (nowhere) Object(string, string, string) *dialect.Object { return nil }
 func (nowhere) Objects(string, string) []*dialect.Object      { return nil }
 func (nowhere) Priority(string) (int32, bool)                 { return 0, false }
 
-// unspoken notes, where there is no cluster to be asked what it serves, objects and keys of dialects that nobody was told to read.
+// unspoken notes, where there is no cluster to be asked what it serves, objects and keys of dialects that Berth was not told to read.
 func (c *checker) unspoken() {
 	if !c.world.Bare {
 		return

@@ -38,7 +38,7 @@ func (c *checker) waitsFor(s *submission) {
 }
 
 // evicted is a pod that another scheduler than Berth may evict for the one that waits, as its priority is lower: one of a node on which it has
-// room beside all whose priority is not. The plan evicts nobody for pods that are not Berth's. nil: there is none.
+// room beside all whose priority is not. The plan evicts nothing for pods that are not Berth's. nil: there is none.
 func (c *checker) evicted(p *corev1.Pod) *corev1.Pod {
 	if slices.Contains(oursOf(c.world.Model), p.Spec.SchedulerName) || ptr.Deref(p.Spec.PreemptionPolicy, "") == corev1.PreemptNever {
 		return nil

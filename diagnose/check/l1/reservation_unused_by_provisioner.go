@@ -45,7 +45,7 @@ func reservationUnused(c *check.Case) []check.Finding {
 	return out
 }
 
-// idleReservations are those that a pool without machines could use, and that nobody in this cluster does.
+// idleReservations are those that a pool without machines could use, and that no pool of this cluster uses.
 func idleReservations(c *check.Case, s *supply.AutoscalerSource, x supply.AutoscalerFault) []check.Finding {
 	active, _ := supply.KarpenterLasting(c, s.Pool)
 	var out []check.Finding

@@ -46,7 +46,7 @@ func gpuOperatorNotReady(c *check.Case) []check.Finding {
 	}}
 }
 
-// unlabelled are the nodes that could have the pod if they had GPUs: while nobody labels what is in machines, any may.
+// unlabelled are the nodes that could have the pod if they had GPUs: while no label says what is in machines, any may.
 func unlabelled(c *check.Case) []*check.NodeFit {
 	f := place.Stuck(c)
 	if f == nil || !check.AboutPlaces(f) {

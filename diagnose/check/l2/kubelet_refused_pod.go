@@ -164,7 +164,7 @@ func outgrows(message string) bool {
 	return errAsked == nil && errWhole == nil && asked > whole
 }
 
-// anew makes a pod that nobody else makes again, for the scheduler to place.
+// anew makes a pod again that has no controller, for the scheduler to place.
 func anew(c *check.Case) edit.Edit {
 	fresh := c.Pod.DeepCopy()
 	fresh.Spec.NodeName, fresh.Status = "", corev1.PodStatus{Phase: corev1.PodPending}

@@ -119,7 +119,7 @@ func wordsIn(name string) []string {
 	return slices.DeleteFunc(words, func(w string) bool { return len(w) < 3 || slices.Contains(anyWord, w) })
 }
 
-// grantProbe has every node advertise what the pod asks for: it stands for hardware and software that nobody can advise.
+// grantProbe has every node advertise what the pod asks for: it stands for hardware and software that no advice can name.
 func grantProbe(c *check.Case, f *check.Fit) *edit.Edit {
 	e := &edit.Edit{Side: edit.Cluster, Text: "have nodes advertise what is asked for"}
 	for i := range f.Nodes {

@@ -163,7 +163,7 @@ func (g *gap) meant() corev1.Taint {
 	return t
 }
 
-// poolsFault says whether it is the pool that is wrong: others ask for what the pod asks for and nobody for what the pool has, or
+// poolsFault says whether it is the pool that is wrong: others ask for what the pod asks for and none for what the pool has, or
 // work runs there that the pool would not take now.
 func (g *gap) poolsFault(c *check.Case, nodes []*check.NodeFit) bool {
 	switch {
@@ -207,7 +207,7 @@ func (g *gap) poolsFault(c *check.Case, nodes []*check.NodeFit) bool {
 }
 
 // otherModel says whether the pod names this pool, and asks for GPUs that the nodes of a pool beside it have, which is alike and has
-// as many: nobody writes down a pool together with GPUs that it never had.
+// as many: a pool is not written down with GPUs that it never had.
 func (g *gap) otherModel(c *check.Case, n *corev1.Node) bool {
 	own := place.PoolNamed(c.Facts, g.group)
 	like := sibling(c, own)

@@ -59,7 +59,7 @@ func claimUnmade(c *check.Case, claim *corev1.PodResourceClaim, template string)
 	r := life.Denial(c)
 	switch {
 	case r == nil:
-		if said := claimSaid(c); len(said) > 0 { // in words that nobody here knows
+		if said := claimSaid(c); len(said) > 0 { // in words that are not known here
 			f.Message = fmt.Sprintf("no claim is made for %s of pod %s from template %s: %s", claim.Name, c.Pod.Name, template, wording.Shortened(wording.OneLine(said[0].Value), 300))
 			f.Advice = "Do what the message says; claims are made again by themselves."
 		}
@@ -117,7 +117,7 @@ func claimMissing(c *check.Case, i int, field, kind, resource, name string) []ch
 	return []check.Finding{f}
 }
 
-// claimGoes is about a claim that somebody has deleted, and that stays only as long as others use it: no pod is started with it.
+// claimGoes is about a claim that was deleted, and that stays only as long as others use it: no pod is started with it.
 func claimGoes(c *check.Case, i int, name string) []check.Finding {
 	for _, o := range c.ResourceClaims {
 		if o.Namespace != c.Pod.Namespace || o.Name != name || o.DeletionTimestamp == nil {

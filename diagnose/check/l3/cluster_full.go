@@ -119,7 +119,7 @@ func idleHolders(c *check.Case, nodes []*check.NodeFit, f *check.Finding) (out [
 	return out
 }
 
-// sparedFor is the fair share for which the scheduler evicts nobody for the pod, where it has found whom it could; the zero value where
+// sparedFor is the fair share for whose sake the scheduler evicts nothing for the pod, where it has found victims; the zero value where
 // that is not why.
 func sparedFor(f *check.Fit) why.Share {
 	for _, g := range f.Gates {

@@ -33,7 +33,7 @@ func controllerSilent(c *check.Case) []check.Finding {
 		return nil
 	}
 	if w, _ := deafWebhook(c); w != nil || foreign && len(c.Children(u)) > 0 {
-		return nil // nobody could make them, or its controller has begun
+		return nil // there is no controller to make them, or it has begun
 	}
 	if j, ok := m.(*batchv1.Job); ok && (j.Status.Failed > 0 || ptr.Deref(j.Status.Terminating, 0) > 0) {
 		return nil // it waits before it tries again
@@ -65,7 +65,7 @@ func controllerSilent(c *check.Case) []check.Finding {
 		}}
 	}
 	return []check.Finding{{
-		Last:     true, // silence is no cause where somebody speaks
+		Last:     true, // silence is no cause where there are events
 		Message:  fmt.Sprintf("%s should have made %s, and its controller has neither made them nor said why", r, wording.Pods(c.Like)),
 		Evidence: []facts.Evidence{{Object: r.In(), Field: "metadata.creationTimestamp", Value: m.GetCreationTimestamp().UTC().Format("2006-01-02T15:04:05Z")}},
 	}}

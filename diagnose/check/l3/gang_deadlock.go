@@ -143,7 +143,7 @@ func findsOthers(p *corev1.Pod) bool {
 	return false
 }
 
-// stopped is the edit that takes the workload's pods away until somebody lets it go on.
+// stopped is the edit that takes the workload's pods away until it is resumed by hand.
 func (h *half) stopped() edit.Edit {
 	r := facts.RefTo(h.top)
 	e := edit.Edit{Side: edit.Cluster, Cost: 7, Text: fmt.Sprintf("suspend %s of namespace %s, and let it go on when this one has ended", r, r.Namespace), Assumes: "its owner agrees; what its pods have done since they last saved is lost"}

@@ -87,7 +87,7 @@ func amounts(list corev1.ResourceList) string {
 	return strings.Join(out, ", ")
 }
 
-// nameTaken is about a pod that another one has the name of, which nobody has deleted.
+// nameTaken is about a pod that another one has the name of, which was not deleted.
 func nameTaken(c *check.Case) *check.Finding {
 	r := life.DeniedBy(c, life.ByName)
 	if r == nil || !life.Wanted(c) {

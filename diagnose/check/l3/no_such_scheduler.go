@@ -43,7 +43,7 @@ func noSuchScheduler(c *check.Case) []check.Finding {
 		f.Advice = "Start the scheduler; its pods and its log say why it does not run."
 	case silence(c, since):
 		f.Message = fmt.Sprintf("no scheduler has said anything about pod %s, which names %s, for %s", c.Pod.Name, name, wording.Minutes(c.Age()))
-		f.Owner, f.Last = check.Scheduler, true // silence is no cause where somebody speaks
+		f.Owner, f.Last = check.Scheduler, true // silence is no cause where there are events
 		if near, ok := spelling.Closest(name, c.LivingSchedulers()); ok && near != name && since.IsZero() {
 			f.Owner, f.Message = check.User, f.Message+fmt.Sprintf("; %s runs, and its name is nearly the same", near)
 		}
@@ -69,7 +69,7 @@ func silence(c *check.Case, spoke time.Time) bool {
 	return c.Pod.Spec.SchedulerName != corev1.DefaultSchedulerName && c.GangOf(c.Pod) == ""
 }
 
-// spokenOf says whether a scheduler, or somebody who knows of its decisions, has said something of the pod.
+// spokenOf says whether a scheduler, or a component that knows of its decisions, has said something of the pod.
 func spokenOf(c *check.Case) bool {
 	for _, s := range c.Pod.Status.Conditions {
 		if s.Type == corev1.PodScheduled {

@@ -237,7 +237,7 @@ func hostPorts(c *check.Case) []hostPort {
 	return out
 }
 
-// otherPort asks for no port of the node, and for one that nobody has. Where the pod is on the node's own network, its ports are the
+// otherPort asks for no port of the node, and for one that is free. Where the pod is on the node's own network, its ports are the
 // node's, and another one is all there is.
 func otherPort(c *check.Case, at hostPort) (none, e edit.Edit) {
 	path := edit.Pointer("spec", "containers", strconv.Itoa(at.container), "ports", strconv.Itoa(at.index))

@@ -199,7 +199,7 @@ func quotaOfObjects(c *check.Case) []check.Finding {
 	return nil
 }
 
-// volumesToCome are the claims of the pod's ephemeral volumes that nobody has made yet, as they are made once they may be.
+// volumesToCome are the claims of the pod's ephemeral volumes that do not exist yet, as they will be made.
 func volumesToCome(c *check.Case) (out []facts.Object) {
 	for i := range c.Pod.Spec.Volumes {
 		v := &c.Pod.Spec.Volumes[i]
@@ -345,7 +345,7 @@ func overResourceQuota(c *check.Case, q *corev1.ResourceQuota, p *corev1.Pod) *c
 		f.Message += ", of those that request neither CPU nor memory"
 		f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(q).In(), Field: "spec.scopes", Value: string(corev1.ResourceQuotaScopeBestEffort)})
 		f.Advice = "Have the pod request CPU or memory, or raise the quota."
-		if hard := q.Status.Hard[over[0]]; hard.IsZero() { // nobody is to have such pods
+		if hard := q.Status.Hard[over[0]]; hard.IsZero() { // no such pods are allowed
 			f.Owner = check.User
 		}
 		f.Edits = append(f.Edits, outOfBestEffort(c, p)...)
@@ -365,7 +365,7 @@ func allAsk(used, ask resource.Quantity, pods int) resource.Quantity {
 	return sum
 }
 
-// someCPU is requested for a container of which nobody knows how much it needs.
+// someCPU is requested for a container whose need is unknown.
 const someCPU = "100m"
 
 // requestingCPU is the pod as it would be if its first container requested CPU.
@@ -490,7 +490,7 @@ func quotaSilent(c *check.Case, q *corev1.ResourceQuota, p *corev1.Pod) *check.F
 }
 
 // noDefault looks for the default that a LimitRange gave and gives no more: a quota that counts what no container says goes with
-// one. Pods of the same template, or others of the namespace, were let in then, and whoever has quotas and LimitRanges has to act.
+// one. Pods of the same template, or others of the namespace, were let in then, and the owner of quotas and LimitRanges has to act.
 func noDefault(c *check.Case, f *check.Finding, at *life.Container, name corev1.ResourceName, limits bool) {
 	if limits {
 		return
@@ -658,7 +658,7 @@ func fewerInQuota(c *check.Case, q *corev1.ResourceQuota, p *corev1.Pod) []edit.
 	return out
 }
 
-// fewerPods has the work run so many pods at a time; an edit of nothing where nobody can have it do so.
+// fewerPods has the work run so many pods at a time; an edit of nothing where it cannot be made to.
 func fewerPods(c *check.Case, can int) edit.Edit {
 	e := edit.Edit{Side: edit.Workload, Cost: 2, Assumes: "the work can do with fewer pods at a time"}
 	r := facts.RefTo(c.Top)

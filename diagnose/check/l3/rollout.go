@@ -24,7 +24,7 @@ type rollout struct {
 	old []*corev1.Pod // ready, of earlier templates, that hold what the new ones need
 }
 
-// rolloutOf is the rollout that the pod of the case is new in, where old pods have room on the nodes; nil: none, or nobody's room would
+// rolloutOf is the rollout that the pod of the case is new in, where old pods have room on the nodes; nil: none, or their room would not
 // be enough for it.
 func rolloutOf(c *check.Case, nodes []*check.NodeFit) *rollout {
 	return rolloutBy(c, func(p *corev1.Pod) bool {

@@ -64,7 +64,7 @@ func naming(c *check.Case, name, text string, cost int, assumes string) edit.Edi
 }
 
 // readAccounts says whether the service accounts of the namespace were read. Every namespace has one: where there is none anywhere,
-// nobody looked.
+// they were not read.
 func readAccounts(c *check.Case) bool {
 	return len(c.ServiceAccounts) > 0 && c.Sees("serviceaccounts", c.Pod.Namespace)
 }

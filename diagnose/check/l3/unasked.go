@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
-// unasked says whether it is about a DaemonSet that no node asks for: nobody looks for a place for pods that it does not make.
+// unasked says whether it is about a DaemonSet that no node asks for: no place is looked for, for pods that it does not make.
 func unasked(c *check.Case) bool {
 	d, ok := c.Top.(*appsv1.DaemonSet)
 	return ok && c.State == facts.Absent && d.Status.DesiredNumberScheduled == 0 && d.Status.ObservedGeneration >= d.Generation && len(c.Nodes) > 0

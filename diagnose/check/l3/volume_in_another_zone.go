@@ -61,7 +61,7 @@ func outOfReach(c *check.Case, pv *corev1.PersistentVolume) []*corev1.Node {
 }
 
 // closedThere says whether a node that reaches the volume would hold the pod but for its state, as a cordon: the volume is in the right
-// place, and whoever closed the node says why.
+// place, and the reason is with the tool or person that closed the node.
 func closedThere(c *check.Case, pv *corev1.PersistentVolume) bool {
 	for i := range c.Fit.Nodes {
 		n := &c.Fit.Nodes[i]
@@ -123,8 +123,8 @@ func unlabelled(nodes []*corev1.Node, key string) bool {
 	return key != "" && key != corev1.LabelHostname && !slices.ContainsFunc(nodes, func(n *corev1.Node) bool { return n.Labels[key] != "" })
 }
 
-// movedSince is the node that the claim's volume was made for, where that is another place by now: nodes do not move, and somebody
-// changed its label. nil where it did not, or nobody knows.
+// movedSince is the node that the claim's volume was made for, where that is another place by now: nodes do not move, so that
+// its label was changed. nil where it is not, or that is unknown.
 func movedSince(claim *corev1.PersistentVolumeClaim, lost []*corev1.Node, key string) *corev1.Node {
 	name := claim.Annotations["volume.kubernetes.io/selected-node"]
 	i := slices.IndexFunc(lost, func(n *corev1.Node) bool { return n.Name == name })
@@ -134,7 +134,7 @@ func movedSince(claim *corev1.PersistentVolumeClaim, lost []*corev1.Node, key st
 	return lost[i]
 }
 
-// volumeNowhere is the finding about nodes that do not say where they are, or say it wrong: whoever runs them has to correct that.
+// volumeNowhere is the finding about nodes that do not say where they are, or say it wrong: their operator has to correct that.
 func volumeNowhere(c *check.Case, found check.Finding, lost []*corev1.Node, key, value string) check.Finding {
 	found.Owner = check.Platform
 	labelled := edit.Edit{Side: edit.Cluster, Cost: edit.CostSmall, Assumes: "the nodes are in " + place.DomainWord(key) + " " + value}

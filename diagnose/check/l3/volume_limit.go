@@ -95,7 +95,7 @@ func inUse(c *check.Case, v *place.PodVolume, user *corev1.Pod) check.Finding {
 	return found
 }
 
-// noAttaching words nodes to which its volumes cannot be attached. What would take that away is nobody's edit.
+// noAttaching words nodes to which its volumes cannot be attached. No edit would take that away.
 func noAttaching(c *check.Case, b *check.Exclusion, held []string) check.Finding {
 	found := check.Finding{
 		Fit:     true,

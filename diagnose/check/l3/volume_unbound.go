@@ -144,7 +144,7 @@ func unbound(c *check.Case, v *place.PodVolume) *check.Finding {
 	return nil
 }
 
-// leaving words a claim that somebody has deleted: it goes when no pod on a node uses it any more, and no new pod may have it.
+// leaving words a claim that was deleted: it goes when no pod on a node uses it any more, and no new pod may have it.
 func leaving(c *check.Case, claim *corev1.PersistentVolumeClaim) *check.Finding {
 	f := &check.Finding{
 		Owner:    check.User,
@@ -187,7 +187,7 @@ func withoutIt(c *check.Case, claim *corev1.PersistentVolumeClaim, f *check.Find
 		e := place.ClaimWithout(claim, class)
 		if s, ok := c.Owner().(*appsv1.StatefulSet); ok && slices.ContainsFunc(s.Spec.VolumeClaimTemplates, func(t corev1.PersistentVolumeClaim) bool { return claim.Name == t.Name+"-"+c.Pod.Name }) {
 			e.Text = fmt.Sprintf("delete claim %s: %s makes it anew, with an empty volume in place of %s, which is gone", claim.Name, facts.RefTo(s), claim.Spec.VolumeName)
-			e.Command = fmt.Sprintf("kubectl delete pvc %s -n %s", claim.Name, claim.Namespace) // whoever else creates it is late
+			e.Command = fmt.Sprintf("kubectl delete pvc %s -n %s", claim.Name, claim.Namespace) // another that creates it is late
 		}
 		f.Edits = append(f.Edits, e)
 		f.Advice = "Restore the volume from a snapshot or a backup under its name, or make the claim anew with an empty one."
@@ -195,7 +195,7 @@ func withoutIt(c *check.Case, claim *corev1.PersistentVolumeClaim, f *check.Find
 	return f
 }
 
-// foreignClaim is about a claim that would be made for the pod, and whose name another claim has: nobody takes it for the pod's.
+// foreignClaim is about a claim that would be made for the pod, and whose name another claim has: that is not used for the pod.
 func foreignClaim(c *check.Case, v *place.PodVolume) *check.Finding {
 	if !v.Own || !c.Exists || c.WasEdited(c.Pod) || metav1.IsControlledBy(v.Claim, c.Pod) {
 		return nil
@@ -403,7 +403,7 @@ func complaint(c *check.Case, claim *corev1.PersistentVolumeClaim) string {
 	return ""
 }
 
-// anyVolume says whether a volume that nobody has would do for the claim.
+// anyVolume says whether a volume that is free would do for the claim.
 func anyVolume(c *check.Case, claim *corev1.PersistentVolumeClaim) bool {
 	if !c.Sees("persistentvolumes", "") {
 		return true

@@ -70,7 +70,7 @@ func webhookDown(c *check.Case) []check.Finding {
 				return nil
 			}
 			f.Message += fmt.Sprintf("; deployment %s/%s, which serves it, has %d of %s available", d.Namespace, d.Name, d.Status.AvailableReplicas, wording.Number(ptr.Deref(d.Spec.Replicas, 1), "replica"))
-			answers := strings.Contains(r.Text, "x509:") // somebody, and nobody believes it
+			answers := strings.Contains(r.Text, "x509:") // a server answers, and its certificate is not trusted
 			if ptr.Deref(d.Spec.Replicas, 1) == 0 && !answers {
 				f.Message = fmt.Sprintf("webhook %s does not answer: deployment %s/%s, which serves it, is scaled to 0", r.Name, d.Namespace, d.Name)
 			}
@@ -89,7 +89,7 @@ func webhookDown(c *check.Case) []check.Finding {
 	return []check.Finding{f}
 }
 
-// unheard is about pods that nobody has made and nobody says why, while a webhook that has to be asked about them has no server.
+// unheard is about pods that were not made and no event says why, while a webhook that has to be asked about them has no server.
 func unheard(c *check.Case) []check.Finding {
 	w, d := deafWebhook(c)
 	if w == nil {
@@ -123,12 +123,12 @@ func servesWebhook(f *facts.Facts, w *webhook) *appsv1.Deployment {
 		}
 	}
 	if found != nil && found.Status.AvailableReplicas > 0 && !strings.Contains(found.Name, strings.TrimSuffix(w.client.Service.Name, "-svc")) {
-		return nil // it is somebody else
+		return nil // it is another server
 	}
 	return found
 }
 
-// startServer scales a server up that somebody has scaled to nothing.
+// startServer scales a server up that was scaled to nothing.
 func startServer(d *appsv1.Deployment) []edit.Edit {
 	if ptr.Deref(d.Spec.Replicas, 1) != 0 {
 		return nil
@@ -142,7 +142,7 @@ func startServer(d *appsv1.Deployment) []edit.Edit {
 	}}
 }
 
-// alsoBlocked are the other namespaces in which somebody met the same failure.
+// alsoBlocked are the other namespaces with the same failure.
 func alsoBlocked(c *check.Case, name string) []string {
 	var out []string
 	for _, e := range c.Events {

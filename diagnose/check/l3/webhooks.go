@@ -46,7 +46,7 @@ func webhooks(f *facts.Facts) []webhook {
 }
 
 // asked says whether the API server has to ask the webhook before it creates the pod. Conditions, which are programs, are not
-// evaluated: with one, nobody knows.
+// evaluated: with one, it is unknown.
 func (w *webhook) asked(f *facts.Facts, p *corev1.Pod) bool {
 	has := func(list []string, word string) bool {
 		return slices.Contains(list, "*") || slices.Contains(list, word)
@@ -76,7 +76,7 @@ func selects(s *metav1.LabelSelector, of map[string]string) bool {
 }
 
 // deafWebhook is a webhook that has to be asked before the pods that the owner should have made long since, and whose server does
-// not run; nil: there is none. It is for when nobody has said why there are no pods: events are gone after an hour.
+// not run; nil: there is none. It is for when no event says why there are no pods: events are gone after an hour.
 func deafWebhook(c *check.Case) (*webhook, *appsv1.Deployment) {
 	m := c.Owner()
 	if !life.Wanted(c) || m == nil || c.Now.Sub(m.GetCreationTimestamp().Time) < facts.SilentAfter || life.Denial(c) != nil {

@@ -43,7 +43,7 @@ func namesNothing(f *facts.Facts, u *unstructured.Unstructured, message string) 
 	return field, name, others
 }
 
-// namesOf are the names of the objects of the kind that something in the namespace can refer to; read is false where nobody read the kind.
+// namesOf are the names of the objects of the kind that something in the namespace can refer to; read is false where the kind was not read.
 func namesOf(f *facts.Facts, namespace, kind string) (out []string, read bool) {
 	for _, k := range f.Objects.Kinds() {
 		if k.Kind != kind || !f.Sees(k.Name(), namespace) {

@@ -92,7 +92,7 @@ func (d *Devices) OfClass(class string) (out []*Device) {
 	return out
 }
 
-// most is how many devices that suit the request the node has that has most of them, whoever has them; of several nodes the first.
+// most is how many devices that suit the request the node has that has most of them, free or not; of several nodes the first.
 func (d *Devices) most(ask *DeviceAsk) (most int, at string) {
 	for _, n := range d.f.Nodes {
 		match := 0

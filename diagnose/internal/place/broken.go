@@ -81,7 +81,7 @@ func Nowhere(c *check.Case, name string) bool {
 	})
 }
 
-// inParts says whether the node offers GPUs of NVIDIA in parts or shares, or has some of which nobody can tell how many.
+// inParts says whether the node offers GPUs of NVIDIA in parts or shares, or has some whose number is unknown.
 func inParts(n *corev1.Node) bool {
 	for _, list := range []corev1.ResourceList{n.Status.Capacity, n.Status.Allocatable} {
 		for name := range list {

@@ -26,7 +26,7 @@ type Device struct {
 	*resourcev1.Device
 	driver, pool string
 	Slice        *resourcev1.ResourceSlice
-	Holder       *resourcev1.ResourceClaim   // who has it; nil: nobody
+	Holder       *resourcev1.ResourceClaim   // the claim that has it; nil: none
 	shares       []deviceShare               // of it that claims have
 	beside       []*resourcev1.ResourceClaim // who has devices that consume what this one consumes: parts of it, or the whole that it is a part of
 }
@@ -46,7 +46,7 @@ type Devices struct {
 	onNode     map[string][]*Device // offered for one node alone, by node
 	elsewhere  []*Device            // offered for several
 	Incomplete []string             // pools of which not all slices are there: driver/pool, sorted
-	allocates  facts.Allocator      // nil: nobody can say
+	allocates  facts.Allocator      // nil: it cannot be said
 	short      map[string]shortfall // see Short
 	// promised are claims, by node, that will have devices there for pods that are only thought to be there, and at is where each of them
 	// that is in the API is, by namespace and name.
@@ -152,7 +152,7 @@ func (d *Devices) allocated() {
 }
 
 // counted enters which devices cannot be had because others that are taken draw on the same counters, and leave too little: a whole
-// GPU of which somebody has a slice.
+// GPU of which a slice is in use.
 func (d *Devices) counted() {
 	type counter struct{ pool, set, name string }
 	left := make(map[counter]resource.Quantity)
@@ -318,13 +318,13 @@ func deviceAsks(spec *resourcev1.DeviceClaim) [][]DeviceAsk {
 	return out
 }
 
-// InClass says whether the device is of the class, whoever has it. A class that does not exist has none.
+// InClass says whether the device is of the class, free or not. A class that does not exist has none.
 func (d *Devices) InClass(v *Device, class string) bool {
 	c := Named(d.f.DeviceClasses, "", class)
 	return c != nil && Selected(d.f, v, c.Spec.Selectors) == nil
 }
 
-// Suits says whether the device is one that is asked for, whoever has it.
+// Suits says whether the device is one that is asked for, free or not.
 func (d *Devices) Suits(v *Device, ask *DeviceAsk) bool {
 	return d.InClass(v, ask.Class) && Selected(d.f, v, ask.Selectors) == nil && Repelling(v, ask).Key == ""
 }
@@ -563,7 +563,7 @@ func constrained(claims []*resourcev1.ResourceClaim) string {
 	return ": " + strings.Join(out, ", ")
 }
 
-// TooMany is the first request of the pod's claims that asks for more devices than any node has, whoever has them, and the most
+// TooMany is the first request of the pod's claims that asks for more devices than any node has, free or not, and the most
 // that a node has; none where a node has so many, or none has any.
 func (d *Devices) TooMany(asks []AskAt) (ask *AskAt, most int, at string) {
 	for i := range asks {

@@ -173,7 +173,7 @@ func Mended(nodes []*check.NodeFit, mend func(*corev1.Node)) []facts.Object {
 	return out
 }
 
-// NodeProbe stands for the repair of all the nodes, by hands that nobody can advise.
+// NodeProbe stands for the repair of all the nodes, by means that no advice can name.
 func NodeProbe(nodes []*check.NodeFit, mend func(*corev1.Node)) *edit.Edit {
 	return &edit.Edit{Side: edit.Cluster, Text: "repair " + NamesOf(nodes), Set: Mended(nodes, mend)}
 }
@@ -239,7 +239,7 @@ func QuantityShown(list corev1.ResourceList, field string, name corev1.ResourceN
 	return facts.Evidence{Field: fmt.Sprintf("%s[%q]", field, name), Value: value}
 }
 
-// Lasting is how long a condition has held, for people; "" where nobody noted it.
+// Lasting is how long a condition has held, for people; "" where that was not noted.
 func Lasting(c *check.Case, t metav1.Time) string {
 	if t.IsZero() {
 		return ""

@@ -55,7 +55,7 @@ func (d *Devices) tooFew(reach []*Device, wanted []*resourcev1.ResourceClaim) bo
 	return false
 }
 
-// those are the devices, by their place in reach, that suit the request and that nobody has; nil where several claims can have one of them.
+// those are the devices, by their place in reach, that suit the request and are free; nil where several claims can have one of them.
 func (d *Devices) those(reach []*Device, a *DeviceAsk) []int {
 	out := []int{}
 	for i, v := range reach {

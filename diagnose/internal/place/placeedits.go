@@ -522,7 +522,7 @@ func AddsNodes(c *check.Case, like *corev1.Node, n int) edit.Edit {
 }
 
 // Moves takes pods of those that are picked off a node to others that have room for them, so that this pod fits there.
-// Only pods that somebody makes anew are moved.
+// Only pods that a controller makes anew are moved.
 func Moves(c *check.Case, nodes []*check.NodeFit, pick func(*corev1.Pod) bool) (edit.Edit, bool) {
 	var best []*corev1.Pod
 	var onto []*corev1.Node
@@ -564,7 +564,7 @@ func reversed(pods []*corev1.Pod) []*corev1.Pod {
 	return out
 }
 
-// movable are the pods of a node that are picked and that somebody makes anew: those with most devices first.
+// movable are the pods of a node that are picked and that a controller makes anew: those with most devices first.
 func movable(c *check.Case, node string, pick func(*corev1.Pod) bool) []*corev1.Pod {
 	device, _ := podspec.Device(c.Pod)
 	var out []*corev1.Pod

@@ -13,9 +13,9 @@ import (
 	"github.com/berth-dev/berth/diagnose/internal/podspec"
 )
 
-// Rewritten says of a resource that the pod asks for more or less of it than the template that it was made of: somebody changes pods on
-// their way in, as a VerticalPodAutoscaler and those who inject sidecars do, and will change the next one too. "" where nobody did, or
-// nobody can tell. What a LimitRange or the API server fills in is no change.
+// Rewritten says of a resource that the pod asks for more or less of it than the template that it was made of: a webhook changes pods on
+// their way in, as a VerticalPodAutoscaler and those who inject sidecars do, and will change the next one too. "" where none did, or
+// that is unknown. What a LimitRange or the API server fills in is no change.
 func Rewritten(f *facts.Facts, p *corev1.Pod, name corev1.ResourceName) string {
 	m := f.Controller(p)
 	if m == nil || p.UID == "" || f.WasEdited(p) || f.WasEdited(m) || ofEarlier(m, p) {

@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
-// FewerPods is the edit that leaves the target with the pods that have a node already, where somebody can ask it for
+// FewerPods is the edit that leaves the target with the pods that have a node already, where it can be asked for
 // that: of a Deployment, ReplicaSet, StatefulSet or Job.
 func FewerPods(c *check.Case) (edit.Edit, bool) {
 	e := edit.Edit{Side: edit.Workload, Cost: 4}

@@ -22,7 +22,7 @@ const (
 	TaintOfRole                      // the control plane's own nodes
 	TaintOfHardware                  // keeps work that needs no device off nodes that have them: who needs one tolerates it
 	TaintOfTerms                     // keeps work off that does not know the node's terms: it may be taken back, or has another architecture
-	taintOfTeam                      // keeps the node for somebody
+	taintOfTeam                      // keeps the node for a team
 	taintOfOther
 )
 
@@ -89,7 +89,7 @@ func toleratesByRight(c *check.Case, t corev1.Taint) bool {
 	return false
 }
 
-// TermsOf is what whoever tolerates the taints has to live with; "": nothing.
+// TermsOf is what a pod that tolerates the taints has to live with; "": nothing.
 func TermsOf(taints []corev1.Taint) string {
 	var out []string
 	for _, t := range taints {
@@ -151,7 +151,7 @@ func OnlyTaintsToTolerate(c *check.Case, n *check.NodeFit) bool {
 	return len(taints) == len(n.Removed) && !slices.ContainsFunc(taints, func(t corev1.Taint) bool { return !MayTolerate(c, t) })
 }
 
-// KeptForOthers says whether the taint keeps its node for somebody who is not the pod's owner: it says so, or those
+// KeptForOthers says whether the taint keeps its node for another than the pod's owner: it says so, or those
 // who tolerate it are of other namespaces.
 func KeptForOthers(c *check.Case, t corev1.Taint) bool {
 	switch KindOfTaint(c.Facts, t) {

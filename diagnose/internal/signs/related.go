@@ -139,7 +139,7 @@ func warnings(f *facts.Facts, o facts.Object) []*corev1.Event {
 	})
 }
 
-// ailing are the objects of other projects' kinds of which somebody reports a fault.
+// ailing are the objects of other projects' kinds that report a fault.
 type ailing struct {
 	objects []*unstructured.Unstructured
 	names   map[string][]*unstructured.Unstructured // all objects of other projects' kinds, by name

@@ -13,7 +13,7 @@ import (
 )
 
 // stockReasons are how the reasons begin that the plugins of kube-scheduler give for a node, in 1.30 to 1.37
-// (pkg/scheduler/framework/plugins). What a scheduler gives beside them is a rule of its own, which nobody else knows.
+// (pkg/scheduler/framework/plugins). What a scheduler gives beside them is a rule of its own, which no other has.
 var stockReasons = []string{
 	"Insufficient ", "Too many pods", "node(s) had ", "node(s) didn't ", "node(s) did not ", "node(s) were unschedulable", "node(s) exceed max volume count", "node(s) unavailable due to ", "node(s) not ",
 	"node is filtered out by the prefilter result", "node had resize preemption disabled", "node declared features", "cannot allocate all claims", "resourceclaim", "ResourceClaim", "claim ", "pod has unbound immediate PersistentVolumeClaims",

@@ -26,7 +26,7 @@ type Sign struct {
 	Owner check.Owner
 	Stage check.Stage
 	Since time.Time
-	// Stands says that it stays when other causes are gone: nobody but the one who reports it takes it away. Others may be
+	// Stands says that it stays when other causes are gone: only its reporter takes it away. Others may be
 	// consequences.
 	Stands bool
 	// Young says that it may pass by itself, and has not lasted long enough to be strange.
@@ -130,12 +130,12 @@ func gates(c *check.Case) []Sign {
 			What:     fmt.Sprintf("scheduling gate %s keeps pod %s back%s", g.Name, c.Pod.Name, aged(c, c.Pod.CreationTimestamp.Time)),
 			Layer:    check.L3, Owner: check.Scheduler, Stage: check.Admit, Since: c.Pod.CreationTimestamp.Time, Stands: true, Gate: g.Name,
 		}
-		if place.layer != "" && place.layer != check.L4 { // a gate comes before the program, whoever opens it
+		if place.layer != "" && place.layer != check.L4 { // a gate comes before the program, whatever opens it
 			s.Layer, s.Owner = place.layer, place.owner
 		}
 		opener, e := opener(c, g.Name)
 		s.What += ", and " + opener
-		// A gate that nobody can be seen to open does not open by itself.
+		// A gate that no known controller opens does not open by itself.
 		s.Young = c.Exists && (c.Age() < life.Patience/6 || e.Object != "" && c.Age() < life.Patience)
 		s.Advice = fmt.Sprintf("Ask who runs the controller of %s to open the gate, or to say what it waits for.", g.Name)
 		if e.Object != "" {

@@ -49,7 +49,7 @@ var byGroup = map[string]place{
 	"sparkoperator.k8s.io": author, "toolkit.fluxcd.io": author,
 }
 
-// byWord is for groups that nobody has put into the table: the first row with a word in the kind, or in the group, counts.
+// byWord is for groups that are not in the table: the first row with a word in the kind, or in the group, counts.
 var byWord = []struct {
 	words *regexp.Regexp
 	place

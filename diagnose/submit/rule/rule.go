@@ -1,4 +1,4 @@
-// Package rule is the mistakes in manifests that nobody is told of: the API server takes them, and the work then waits,
+// Package rule finds mistakes in manifests that are not reported: the API server takes them, and the work then waits,
 // fails, or takes more than it should. A file has one rule, with its code, its title, why it matters, and a test beside
 // it. Rules look at a workload and the facts of a cluster; what the engine decides is diagnose/submit's, which calls them.
 package rule

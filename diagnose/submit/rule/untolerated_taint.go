@@ -57,7 +57,7 @@ func findUntoleratedTaint(c *Case) (out []Finding) {
 }
 
 // forGPUs says whether the taint keeps work without GPUs away: its key is the device's name, or a word of its key or value
-// says so (gpu, dedicated=gpu, sku=gpu-a100). One that speaks of somebody's nodes, or of nodes in repair, does not.
+// says so (gpu, dedicated=gpu, sku=gpu-a100). One that speaks of a team's nodes, or of nodes in repair, does not.
 func forGPUs(t corev1.Taint, device string) bool {
 	if t.Key == device {
 		return true

@@ -26,7 +26,7 @@ const (
 )
 
 // keepApart gives the pods of a JobSet's Job what its controller and its webhook give them where the Job is to have a topology domain to
-// itself: a rule between pods, or with the other strategy a selector of nodes that somebody has labelled for the Job. The webhook writes
+// itself: a rule between pods, or with the other strategy a selector of nodes that were labelled for the Job by hand. The webhook writes
 // the rule on the first pod, and a selector of that pod's domain on those that follow it, which comes to the same.
 func keepApart(j *batchv1.Job, set *unstructured.Unstructured) {
 	by, strategy := "", false
