@@ -50,7 +50,7 @@ func matching(titles []string, begun string) (out []string) {
 	return out
 }
 
-// scheduled are the workloads that Berth schedules; none where nobody can tell.
+// scheduled are the workloads that Berth schedules; none where they cannot be read.
 func (r *reading) scheduled(ctx context.Context, namespace string) (titles []string) {
 	a, err := r.asker()
 	if err != nil {

@@ -50,7 +50,7 @@ func promised(p *answer.Promise, now time.Time) string {
 
 // expected is the estimate in full.
 func expected(e *answer.ETA, now time.Time) string {
-	s := "nobody can tell"
+	s := "unknown"
 	if e.Cause != "" {
 		s = "no start while this lasts"
 	}

@@ -368,7 +368,7 @@ func faultClear(ctx context.Context, o *faultOptions, names []string, all bool) 
 	return nil
 }
 
-// faultNames and poolNames are those to complete; none where nobody can tell.
+// faultNames and poolNames are those to complete; none where they cannot be read.
 func (o *faultOptions) faultNames(ctx context.Context) (names []string) {
 	cfg, err := clusterConfig(o.cluster)
 	if err != nil {

@@ -40,7 +40,7 @@ func (p *policyFlags) flags(cmd *cobra.Command) {
 	f, d := cmd.Flags(), &defaultPolicy
 	f.StringVar(&p.policy, "policy", d.policy, "who goes first, and who is evicted for whom: "+oneOf(policies))
 	f.StringVar(&p.heads, "backfill-heads", d.heads, "how many blocked workloads, first in line, have starts that others may not delay, or "+allHeads)
-	f.DurationVar(&p.overtake, "overtake-for", d.overtake, "how long a blocked workload may be passed by others of its queue where nobody can tell when it starts; 0: for ever")
+	f.DurationVar(&p.overtake, "overtake-for", d.overtake, "how long a blocked workload may be passed by others of its queue while its start is unknown; 0: for ever")
 	f.DurationVar(&p.halfLife, "half-life", d.halfLife, "how fast what queues used stops counting against them (default: it does not count)")
 	f.DurationVar(&p.minRun, "min-run-time", d.minRun, "how long work runs before it may be evicted for others, where its queue does not say (default: none)")
 	f.StringSliceVar(&p.rates, "gpu-rate", nil, "how much one GPU of a model counts in queues' amounts, as MODEL=UNITS, such as H100=2 (default: 1)")

@@ -102,7 +102,7 @@ func (o *jobsOptions) askQueues(ctx context.Context, a asker, value any, path ..
 	return err
 }
 
-// queueNames are those to complete; none where nobody can tell.
+// queueNames are those to complete; none where they cannot be read.
 func (o *jobsOptions) queueNames(ctx context.Context) (names []string) {
 	a, err := o.asker()
 	if err != nil {

@@ -132,7 +132,7 @@ func servedWorkload(w *answer.Workload) facts.ServedWorkload {
 	case w.ETA.Cause != "":
 		out.ETA = &facts.ETA{Because: "no start is expected while this lasts: " + w.ETA.Because}
 	default:
-		out.ETA = &facts.ETA{Because: "nobody can tell: " + w.ETA.Because}
+		out.ETA = &facts.ETA{Because: "unknown: " + w.ETA.Because}
 	}
 	if w.Promise != nil {
 		out.ETA = &facts.ETA{Likely: w.Promise.Start, Because: "the scheduler has promised a start by then"}

@@ -43,7 +43,7 @@ func strictAnswers() map[string]any {
 		Pods: answer.Pods{Size: 1, Min: 1, Waiting: 1, Names: []string{"llm-second"}}, Position: &answer.Position{Place: 2, Of: 2},
 		Verdict: why.Blocked, Cause: why.BehindTheHead, Sentence: "waits behind a/gang/large",
 		Gates: []why.Gate{{Cause: why.BehindTheHead, Object: "a/gang/large", Certificate: -1}},
-		ETA:   &answer.ETA{Cause: why.BehindTheHead, Because: "waits behind a/gang/large, and nobody can tell when that starts"},
+		ETA:   &answer.ETA{Cause: why.BehindTheHead, Because: "waits behind a/gang/large, whose start is unknown"},
 	}
 	config := answer.Configuration{ObjectMeta: metav1.ObjectMeta{Name: "berth"}, SchedulerNames: []string{"berth"}, Engine: engine.Config{Policy: engine.Strict, Levels: []engine.Level{{Name: "hall", Label: "example.com/hall"}}}}
 	short := second

@@ -47,7 +47,7 @@ func TestForecastOfTheUnknown(t *testing.T) {
 	x.submit(&job{key: "d-large", gpus: 5, queue: "q"})
 	x.settle()
 	x.wantForecast(
-		"a-waits ? ? ?: nothing that runs says when it ends",
+		"a-waits ? ? ?: no running workload has a known end",
 		"b-lacks ? ? ?: needs 2 members to start; 1 exists",
 		"c-queue ? ? ?: queue nowhere does not exist",
 		"d-large ? ? ?: needs 5 nvidia.com/gpu of queue q, whose limit is 4",

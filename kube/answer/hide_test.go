@@ -45,7 +45,7 @@ func TestWordsWithoutNames(t *testing.T) {
 		"waits for theirs/gang/b to end":        "waits for another workload to end",
 		"waits for mine/gang/a to end":          "waits for mine/gang/a to end",
 		"needs 4 nvidia.com/gpu of queue q":     "needs 4 nvidia.com/gpu of queue q",
-		"nothing that runs says when it ends":   "nothing that runs says when it ends",
+		"no running workload has a known end":   "no running workload has a known end",
 		"waits behind theirs/pod, mine/gang/a.": "waits behind another workload mine/gang/a.",
 	} {
 		if got := v.words(text); got != want {

@@ -93,7 +93,7 @@ type Position struct {
 
 // ETA is when a workload that waits is expected to start.
 type ETA struct {
-	Earliest time.Time `json:"earliest,omitzero"` // zero: nobody can tell
+	Earliest time.Time `json:"earliest,omitzero"` // zero: unknown
 	Likely   time.Time `json:"likely,omitzero"`   // the same
 	Because  string    `json:"because,omitempty"`
 	// Cause is of what no end of running work changes, so that no start is expected while it lasts: the queue is shut, or

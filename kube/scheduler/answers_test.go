@@ -74,7 +74,7 @@ func TestAnswersOfTwoGangs(t *testing.T) {
 			t.Fatal(err)
 		}
 		unseen := cmpopts.IgnoreFields(answer.Workload{}, "Certificates", "Gates", "CreationTimestamp")
-		eta := &answer.ETA{Because: "nothing that runs says when it ends"}
+		eta := &answer.ETA{Because: "no running workload has a known end"}
 		want := []answer.Workload{
 			{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "gang.second"}, Owner: &answer.Owner{Kind: "Job", Name: "second"},

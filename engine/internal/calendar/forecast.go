@@ -196,15 +196,17 @@ func (p *pass) foresee(q Entry, own []why.Gate, behind []string) (time.Time, why
 	// floor is the latest start of those that it waits behind, last the workload that has it.
 	floor, last := time.Time{}, ""
 	for _, key := range behind {
+		// A workload that it waits behind and that had no turn yet in this pass is of another line: its start is unknown.
 		at, passed := p.starts[key]
 		//mutate: forecast-unknown-head
 		if !passed || at.IsZero() {
-			return time.Time{}, why.BehindTheHead, "waits behind " + key + ", and nobody can tell when that starts"
+			return time.Time{}, why.BehindTheHead, "waits behind " + key + ", whose start is unknown"
 		}
 		if at.After(floor) {
 			floor, last = at, key
 		}
 	}
+	// The same search that finds the time of a promise finds the start, from floor on and among all ends of running work.
 	//mutate: forecast-not-before-the-head
 	c.from = floor
 	r := c.foresee(g, q.Turn, c.allReleases(), nil, time.Time{})
@@ -214,11 +216,11 @@ func (p *pass) foresee(q Entry, own []why.Gate, behind []string) (time.Time, why
 	}
 	switch {
 	case c.exhausted():
-		return time.Time{}, "", "too much is before it in line to be worked out"
+		return time.Time{}, "", "too many workloads are ahead of it to forecast"
 	case r == nil && len(c.allReleases()) == 0:
-		return time.Time{}, "", "nothing that runs says when it ends"
+		return time.Time{}, "", "no running workload has a known end"
 	case r == nil:
-		return time.Time{}, "", "there is no place for it when all that says when it ends has ended"
+		return time.Time{}, "", "it has no place even once all running workloads with a known end have ended"
 	}
 	// The plan knows more than a forecast does, such as that members of the gang are missing. What it leaves waiting does
 	// not start now, and there is no later time at which that would change by itself.
