@@ -189,7 +189,7 @@ func writeBundle(file string, facts *facts.Facts, b inspect.BundleOptions) (*ins
 	}
 	stat, err := f.Stat()
 	if err == nil {
-		err = f.Close()
+		err = errors.Join(f.Sync(), f.Close()) // a name must not outlive a crash that its content does not
 	}
 	if err == nil {
 		err = os.Rename(f.Name(), file)

@@ -13,6 +13,7 @@ package file
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -39,6 +40,23 @@ func Parse(name string, data []byte) ([]v1alpha1.Pool, error) {
 	return pools, nil
 }
 
+// mostBytes bounds a fleet file: it is room for some thousand Pools.
+const mostBytes = 4 << 20
+
+// read reads the file, which may be a device or a pipe without an end.
+func read(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, mostBytes+1))
+	if err == nil && len(data) > mostBytes {
+		err = fmt.Errorf("%s is larger than %d MiB", path, mostBytes>>20)
+	}
+	return data, err
+}
+
 // Load reads the pools that a user names: a preset, or else a file. A file that is called
 // like a preset is reached as ./NAME.
 func Load(arg string) ([]v1alpha1.Pool, error) {
@@ -49,7 +67,7 @@ func Load(arg string) ([]v1alpha1.Pool, error) {
 	if slices.Contains(names, arg) {
 		return Preset(arg)
 	}
-	data, err := os.ReadFile(arg)
+	data, err := read(arg)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("fleet %q is neither a preset nor a file%s; presets: %s",
 			arg, suggest(arg, names), strings.Join(names, ", "))

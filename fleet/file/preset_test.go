@@ -90,8 +90,13 @@ func TestLoad(t *testing.T) {
 	if err := os.WriteFile("lab", Format(preset(t, "layers")), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile("huge", make([]byte, mostBytes+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for arg, want := range map[string]string{
-		"lab":                     "lab-control-plane", // the preset, though a file is called so
+		"huge":                    "read fleet file: huge is larger than 4 MiB",
+		"/dev/zero":               "read fleet file: /dev/zero is larger than 4 MiB", // it has no end
+		"lab":                     "lab-control-plane",                               // the preset, though a file is called so
 		"./lab":                   "layers-control-plane",
 		filepath.Join(dir, "lab"): "layers-control-plane",
 		"labb":                    `fleet "labb" is neither a preset nor a file; did you mean lab?; presets: dra, inference, lab, layers, mig, parts, research-128, scale-1k, scale-5k, sharing, superpod`,

@@ -3,6 +3,7 @@ package manifest
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -487,7 +488,8 @@ func (d *Document) Apply(ops []Op) (map[string]any, error) {
 	return out.(map[string]any), nil
 }
 
-// Write replaces the file by the data, whole or not at all. A symbolic link stays one.
+// Write replaces the file by the data, whole or not at all: after a crash, too, it is the old one or the new one. A
+// symbolic link stays one.
 func Write(file string, data []byte) error {
 	if whole, err := filepath.EvalSymlinks(file); err == nil {
 		file = whole
@@ -505,10 +507,7 @@ func Write(file string, data []byte) error {
 	if err == nil {
 		err = f.Chmod(info.Mode().Perm())
 	}
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	return os.Rename(f.Name(), file)
