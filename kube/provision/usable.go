@@ -54,14 +54,10 @@ func usable(r *v1alpha1.Reservation, pools []v1alpha1.Pool, machines []v1alpha1.
 			continue
 		}
 		drawn++
-		inZone := r.Spec.InZone(p.Spec.Topology.Zone)
-		if l := p.Spec.Launch; l != nil && len(l.Zones) > 0 {
-			inZone = slices.ContainsFunc(l.Zones, r.Spec.InZone)
-		}
 		switch {
-		case !inZone:
+		case !r.Spec.Within(p):
 			zone++
-		case !r.Spec.LikePool(p) && p.Spec.Selects == nil:
+		case !r.Spec.Suits(p):
 			kind++
 		}
 	}
