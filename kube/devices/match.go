@@ -15,18 +15,28 @@ var celFeatures = cel.Features{EnableConsumableCapacity: true, EnableListTypeAtt
 // NewMatcher evaluates selectors of devices. What it found is kept: for the same device, by pointer, it answers from memory.
 // It may be used by several goroutines.
 func NewMatcher() func(expression, driver string, d *resourcev1.Device) (bool, error) {
-	m := &matcher{programs: make(map[string]*program)}
-	return m.matches
+	return newMatcher().matches
 }
 
+// Expressions are tenants', who may write new ones for as long as they like, and a device is another one whenever its driver
+// writes its slice. So what is remembered has two generations: once the young one has so much, it is the old one, and what
+// was not asked for since the last time is forgotten.
+const (
+	mostPrograms = 1 << 10
+	mostVerdicts = 1 << 20
+)
+
 type matcher struct {
-	mu       sync.Mutex
-	programs map[string]*program // by expression
+	mu         sync.Mutex
+	young, old map[string]*program // by expression
+	verdicts   int                 // in the young generation
 }
+
+func newMatcher() *matcher { return &matcher{young: make(map[string]*program)} }
 
 type program struct {
 	cel.CompilationResult
-	found map[*resourcev1.Device]verdict
+	found, before map[*resourcev1.Device]verdict // in this generation, and in the one before
 }
 
 type verdict struct {
@@ -37,19 +47,46 @@ type verdict struct {
 func (m *matcher) matches(expression, driver string, d *resourcev1.Device) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	p := m.programs[expression]
-	if p == nil {
-		c := cel.GetCompiler(celFeatures)
-		p = &program{c.CompileCELExpression(expression, cel.Options{DisableCostEstimation: true}), make(map[*resourcev1.Device]verdict)}
-		m.programs[expression] = p
-	}
+	p := m.program(expression)
 	if p.Error != nil {
 		return false, fmt.Errorf("selector %q: %s", expression, p.Error.Detail)
 	}
 	v, known := p.found[d]
-	if !known {
+	if known {
+		return v.ok, v.err
+	}
+	if v, known = p.before[d]; !known {
 		v.ok, _, v.err = p.DeviceMatches(context.Background(), cel.Device{Driver: driver, AllowMultipleAllocations: d.AllowMultipleAllocations, Attributes: d.Attributes, Capacity: d.Capacity})
-		p.found[d] = v
+	}
+	p.found[d] = v
+	if m.verdicts++; m.verdicts >= mostVerdicts {
+		m.age()
 	}
 	return v.ok, v.err
+}
+
+// program is the expression's, of the young generation.
+func (m *matcher) program(expression string) *program {
+	if p := m.young[expression]; p != nil {
+		return p
+	}
+	p := &program{found: make(map[*resourcev1.Device]verdict)}
+	if was := m.old[expression]; was != nil {
+		p.CompilationResult, p.before = was.CompilationResult, was.found
+	} else {
+		p.CompilationResult = cel.GetCompiler(celFeatures).CompileCELExpression(expression, cel.Options{DisableCostEstimation: true})
+	}
+	if len(m.young) >= mostPrograms {
+		m.age()
+	}
+	m.young[expression] = p
+	return p
+}
+
+// age makes the young generation the old one.
+func (m *matcher) age() {
+	for _, p := range m.young {
+		p.before = nil
+	}
+	m.old, m.young, m.verdicts = m.young, make(map[string]*program), 0
 }

@@ -1,6 +1,7 @@
 package devices
 
 import (
+	"fmt"
 	"testing"
 
 	resourcev1 "k8s.io/api/resource/v1"
@@ -33,5 +34,44 @@ func TestMatcher(t *testing.T) {
 				t.Errorf("%s: %v %v", c.expression, got, err)
 			}
 		}
+	}
+}
+
+// Whoever may write claims may write selectors, a new one every time, and drivers write their devices anew. What is
+// remembered of them is bounded, and what is asked again and again stays in it.
+func TestMatcherForgets(t *testing.T) {
+	m := newMatcher()
+	class, d := "device.driver == 'gpu.nvidia.com'", &resourcev1.Device{Name: "gpu-0"}
+	ask := func(expression string, d *resourcev1.Device) {
+		t.Helper()
+		if got, err := m.matches(expression, "gpu.nvidia.com", d); !got || err != nil {
+			t.Fatalf("%s: %v %v", expression, got, err)
+		}
+	}
+	ask(class, d)
+	compiled := m.young[class].CompilationResult.Environment
+	for i := range 3 * mostPrograms {
+		ask(fmt.Sprintf("device.driver == 'gpu.nvidia.com' || %d == 0", i), d)
+		if i%100 == 0 {
+			ask(class, d)
+		}
+		if n := len(m.young) + len(m.old); n > 2*mostPrograms {
+			t.Fatalf("%d programs", n)
+		}
+	}
+	ask(class, d)
+	if m.young[class].CompilationResult.Environment != compiled {
+		t.Error("what is asked again and again was compiled anew")
+	}
+	for range 3 {
+		for range mostVerdicts / 2 {
+			m.young[class].found[&resourcev1.Device{}] = verdict{}
+		}
+		m.verdicts = mostVerdicts - 1
+		ask(class, &resourcev1.Device{})
+		ask(class, d)
+	}
+	if n := len(m.young[class].found) + len(m.young[class].before); n > mostVerdicts {
+		t.Errorf("%d verdicts", n)
 	}
 }
