@@ -83,8 +83,8 @@ bench-live: build ## the live scheduler beside the stock one and beside bare bin
 packing: ## the tables of docs/packing.md, half an hour; BERTH_TRACES names the folder with the traces (ARGS="-only mig")
 	@$(GO) run ./engine/internal/packing $(ARGS)
 
-chaos: build ## break a cluster for an hour and check it at rest (FOR=5m SEED=7); see docs/chaos.md
-	$(GO) run ./internal/chaos -berth $(BERTH) -for $(or $(FOR),1h) -seed $(SEED)
+chaos: build ## break a cluster for an hour and check it at rest (FOR=5m SEED=7), or let 10,000 pods with parts of GPUs live (PARTS=10000); see docs/chaos.md
+	$(GO) run ./internal/chaos -berth $(BERTH) $(if $(PARTS),-parts $(PARTS),-for $(or $(FOR),1h)) -seed $(SEED)
 
 # One node of the cluster is real: kubelet, containerd and runc in namespaces of their own. It needs root, and is skipped, by name,
 # where the machine does not allow it.

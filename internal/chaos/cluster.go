@@ -57,7 +57,7 @@ type cluster struct {
 	dir home.Dir
 }
 
-func newCluster(o options, died func(string, *exitInfo)) (*cluster, error) {
+func newCluster(o options, fleet string, died func(string, *exitInfo)) (*cluster, error) {
 	file := filepath.Join(o.dir, "fleet.yaml")
 	if err := os.WriteFile(file, []byte(fleet), 0o600); err != nil {
 		return nil, err

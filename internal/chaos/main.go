@@ -23,6 +23,7 @@ import (
 
 type options struct {
 	total time.Duration
+	parts int // lives of pods with parts of GPUs, in place of everything else; 0: none
 	seed  uint64
 	berth string // the binary
 	dir   string // for data and logs
@@ -41,7 +42,7 @@ func run(args []string, out, errs io.Writer) int {
 	klog.SetOutput(io.Discard)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	found, err := play(ctx, o, out)
+	found, err := o.game()(ctx, o, out)
 	switch {
 	case err != nil:
 		fmt.Fprintf(errs, "chaos: %v (logs: %s)\n", err, o.dir)
@@ -59,10 +60,19 @@ func run(args []string, out, errs io.Writer) int {
 	return 0
 }
 
+// game is what is played.
+func (o *options) game() func(context.Context, options, io.Writer) (int, error) {
+	if o.parts > 0 {
+		return playParts
+	}
+	return play
+}
+
 func parse(args []string, errs io.Writer) (o options, err error) {
 	f := flag.NewFlagSet("chaos", flag.ContinueOnError)
 	f.SetOutput(errs)
 	f.DurationVar(&o.total, "for", time.Hour, "how long to go on")
+	f.IntVar(&o.parts, "parts", 0, "let this many pods with parts of GPUs live and kill the cluster now and then, in place of everything else")
 	f.Uint64Var(&o.seed, "seed", uint64(time.Now().Unix()), "of the schedule of faults and of the work; their moments are never quite the same")
 	f.StringVar(&o.berth, "berth", "bin/berth", "the binary")
 	f.StringVar(&o.dir, "dir", "", "a folder for data and logs (default: a new one, removed if nothing is found)")

@@ -56,7 +56,7 @@ func play(ctx context.Context, o options, out io.Writer) (found int, err error) 
 
 // start sets everything going; what it starts lives as long as running.
 func (w *world) start(ctx, running context.Context) (err error) {
-	if w.cluster, err = newCluster(w.opts, w.died); err != nil {
+	if w.cluster, err = newCluster(w.opts, fleet, w.died); err != nil {
 		return err
 	}
 	w.children.Go(func() { w.cluster.run(running) })
