@@ -393,6 +393,16 @@ func (w *partsWorld) saw(ctx context.Context, e watch.Event) {
 		return
 	}
 	w.look(ctx) // what drivers and plugins offer may have come after it was last read
+	if _, is := e.Object.(*corev1.Pod); !is {
+		w.sentence(name, judge)
+		return
+	}
+	// A kubelet knows that a pod has ended before it says so, and may give its devices to the next. Who holds them in truth holds them for
+	// longer than that.
+	time.AfterFunc(slack, func() { w.sentence(name, judge) })
+}
+
+func (w *partsWorld) sentence(name string, judge func() []string) {
 	for _, text := range w.locked(judge) {
 		w.tally.find(finding{"devices", name, text})
 	}
@@ -415,7 +425,12 @@ func (w *partsWorld) take(e watch.Event) (name string, judge func() []string) {
 			delete(w.phases, o.Name)
 		}
 		if w.referee.tookPod(o, deleted) {
-			return o.Name, func() []string { return w.referee.ofPod(o) }
+			return o.Name, func() []string {
+				if now := w.referee.pods[o.UID]; now != nil {
+					return w.referee.ofPod(now)
+				}
+				return nil
+			}
 		}
 	case *resourcev1.ResourceClaim:
 		if w.referee.tookClaim(o, deleted) {
