@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/berth-dev/berth/capacity"
 )
 
 // TestCapacityRefuses holds the command to its usage.
@@ -42,5 +45,26 @@ func TestCapacityImportPrints(t *testing.T) {
 	}
 	if code != exitOK || !strings.Contains(errs.String(), "left out: cr-2: its machines have no GPUs that are known") {
 		t.Errorf("%d %s", code, errs.String())
+	}
+}
+
+// TestLeaksNameTheirOwners: of two causes of one kind of team, each names who can mend it; a cause of which nothing tells names the kind.
+func TestLeaksNameTheirOwners(t *testing.T) {
+	v := &capacityView{Lost: []capacityLoss{
+		{Leak: capacity.Leak{Cause: "device-plugin-missing", Owner: "platform"}, Ask: []string{"who keeps DaemonSet gpu/plugin"}},
+		{Leak: capacity.Leak{Cause: "node-cordoned", Owner: "platform"}, Ask: []string{"who cordoned node a", "who cordoned node b"}},
+		{Leak: capacity.Leak{Cause: "cloud-quota", Owner: "capacity"}},
+	}}
+	var b strings.Builder
+	v.leaks(&b, true)
+	var got []string
+	for line := range strings.Lines(b.String()) {
+		if _, who, ok := strings.Cut(strings.TrimSpace(line), "Owner: "); ok {
+			got = append(got, who)
+		}
+	}
+	want := []string{"who keeps DaemonSet gpu/plugin (platform).", "who cordoned node a (platform).", "who cordoned node b (platform).", "capacity."}
+	if !slices.Equal(want, got) {
+		t.Errorf("%q", b.String())
 	}
 }

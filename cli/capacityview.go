@@ -367,12 +367,12 @@ func (v *capacityView) leaks(b *strings.Builder, wide bool) {
 	}
 	fmt.Fprintf(b, "\nLargest leaks\n")
 	for i, l := range shown {
-		fmt.Fprintf(b, "  %d. %s: %d GPUs, %s an hour (owner: %s)\n", i+1, l.Cause, l.GPUs, money(l.PerHour, l.GPUs, l.Unpriced), l.Owner)
+		fmt.Fprintf(b, "  %d. %s: %d GPUs, %s an hour\n", i+1, l.Cause, l.GPUs, money(l.PerHour, l.GPUs, l.Unpriced))
 		for _, s := range l.Said {
 			fmt.Fprintf(b, "     - %s\n", cell(s))
 		}
-		for _, a := range l.Ask {
-			fmt.Fprintf(b, "     Ask: %s.\n", cell(a))
+		for _, who := range l.owners() {
+			fmt.Fprintf(b, "     Owner: %s.\n", cell(who))
 		}
 		if l.Fix != "" {
 			fmt.Fprintf(b, "     Fix: %s.\n", cell(strings.ToUpper(l.Fix[:1])+l.Fix[1:]))
@@ -384,6 +384,18 @@ func (v *capacityView) leaks(b *strings.Builder, wide bool) {
 	if more := len(lost) - len(shown); more > 0 {
 		fmt.Fprintf(b, "  and %d more (-o wide)\n", more)
 	}
+}
+
+// owners are whose the loss is: who the objects say can mend it, with the kind of team that they are; the kind alone where nothing tells.
+func (l *capacityLoss) owners() []string {
+	if len(l.Ask) == 0 {
+		return []string{l.Owner}
+	}
+	out := make([]string, len(l.Ask))
+	for i, who := range l.Ask {
+		out[i] = fmt.Sprintf("%s (%s)", who, l.Owner)
+	}
+	return out
 }
 
 // printChange prints everything at first, then the causes whose GPUs changed. Data is printed whole whenever something changed.
