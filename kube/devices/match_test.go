@@ -2,6 +2,7 @@ package devices
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	resourcev1 "k8s.io/api/resource/v1"
@@ -40,7 +41,8 @@ func TestMatcher(t *testing.T) {
 // Whoever may write claims may write selectors, a new one every time, and drivers write their devices anew. What is
 // remembered of them is bounded, and what is asked again and again stays in it.
 func TestMatcherForgets(t *testing.T) {
-	m := newMatcher()
+	const mostPrograms, mostVerdicts = 50, 200
+	m := newMatcher(mostPrograms, mostVerdicts)
 	class, d := "device.driver == 'gpu.nvidia.com'", &resourcev1.Device{Name: "gpu-0"}
 	ask := func(expression string, d *resourcev1.Device) {
 		t.Helper()
@@ -52,7 +54,7 @@ func TestMatcherForgets(t *testing.T) {
 	compiled := m.young[class].CompilationResult.Environment
 	for i := range 3 * mostPrograms {
 		ask(fmt.Sprintf("device.driver == 'gpu.nvidia.com' || %d == 0", i), d)
-		if i%100 == 0 {
+		if i%10 == 0 {
 			ask(class, d)
 		}
 		if n := len(m.young) + len(m.old); n > 2*mostPrograms {
@@ -73,5 +75,26 @@ func TestMatcherForgets(t *testing.T) {
 	}
 	if n := len(m.young[class].found) + len(m.young[class].before); n > mostVerdicts {
 		t.Errorf("%d verdicts", n)
+	}
+}
+
+// A tenant's selector must not keep the scheduler busy: each evaluation of one that costs much takes as long as thousands of
+// others, for each device of the cluster.
+func TestMatcherStopsWhatCostsTooMuch(t *testing.T) {
+	list := "[" + strings.Repeat("1,", 59) + "1]"
+	dear := list + ".all(x, " + list + ".all(y, x < 2))" // 18,241 units
+	m, failed := newMatcher(1000, 10_000), 0
+	for range 100 {
+		if _, err := m.matches(dear, "gpu.nvidia.com", &resourcev1.Device{}); err != nil {
+			failed++
+		}
+		for range 50 {
+			if _, err := m.matches("device.driver == 'gpu.nvidia.com'", "gpu.nvidia.com", &resourcev1.Device{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if failed < 90 || failed > 98 { // of few devices it may be asked
+		t.Errorf("%d of 100 failed", failed)
 	}
 }
