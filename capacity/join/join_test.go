@@ -544,3 +544,18 @@ func TestReservationsOfOneName(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestSamplesOfAnotherMachine: a sample of a GPU that the node does not have, as of a machine that had its name, says nothing of the GPU with that
+// index.
+func TestSamplesOfAnotherMachine(t *testing.T) {
+	f := &facts.Facts{At: now}
+	f.Nodes = []*corev1.Node{node("n", 2, 2, labelled("nvidia.com/gpu.count", "2"), func(n *corev1.Node) {
+		n.Annotations = map[string]string{v1alpha1.KeyGPUTopology: `[{"id":"GPU-a"},{"id":"GPU-b"}]`}
+	})}
+	f.Pods = []*corev1.Pod{holder("n", 2)}
+	uses := []doctor.Use{{Node: "n", GPU: "0", UUID: "GPU-gone", Busy: true}, {Node: "n", GPU: "1", UUID: "GPU-b", Busy: true}}
+	want := []string{"allocated not-measured platform 1", "busy   1"}
+	if diff := cmp.Diff(want, shown(t, join.Of(join.Input{Facts: f, Uses: uses}))); diff != "" {
+		t.Error(diff)
+	}
+}

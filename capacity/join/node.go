@@ -321,11 +321,12 @@ func (w *world) counted(n *corev1.Node, count int) (units map[corev1.ResourceNam
 	return units, offered, min(offered, well)
 }
 
-// measure notes what was measured, by UUID or by index.
+// measure notes what was measured, by UUID or, where the node or the sample has none, by index.
 func (w *world) measure(n *corev1.Node, out []device) {
 	for _, u := range w.uses[n.Name] {
 		at := slices.IndexFunc(out, func(d device) bool { return u.UUID != "" && d.id == u.UUID })
-		if i := int(number(u.GPU)); at < 0 && u.GPU != "" && fmt.Sprint(i) == u.GPU && i < len(out) {
+		byUUID := u.UUID != "" && len(out) > 0 && strings.HasPrefix(out[0].id, "GPU-")
+		if i := int(number(u.GPU)); at < 0 && !byUUID && u.GPU != "" && fmt.Sprint(i) == u.GPU && i < len(out) {
 			at = i
 		}
 		if at >= 0 {
