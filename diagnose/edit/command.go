@@ -75,6 +75,7 @@ func PatchCommand(o facts.Object, of *corev1.Pod, ops []Op) string {
 		}
 		moved = append(moved, op)
 	}
+	moved = whole(o, moved)
 	kind := strings.ToLower(r.Kind)
 	if k.Foreign {
 		kind = k.Name()

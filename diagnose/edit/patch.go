@@ -75,11 +75,17 @@ func WithValues(u *unstructured.Unstructured, values map[string]any) *unstructur
 
 // apply does one operation, and makes what is missing on the way to its value.
 func apply(doc []byte, op Op) ([]byte, error) {
+	doc, _, err := applyWhole(doc, op)
+	return doc, err
+}
+
+// applyWhole is apply, and returns the operations that did it, of which none needs anything that is not there.
+func applyWhole(doc []byte, op Op) ([]byte, []Op, error) {
 	ops := []Op{op}
 	if op.Op != "remove" {
 		var tree any
 		if err := json.Unmarshal(doc, &tree); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		parents, exists := missingParents(tree, op.Path)
 		if !exists {
@@ -89,16 +95,34 @@ func apply(doc []byte, op Op) ([]byte, error) {
 	}
 	b, err := json.Marshal(ops)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	patch, err := jsonpatch.DecodePatch(b)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if doc, err = patch.Apply(doc); err != nil {
-		return nil, fmt.Errorf("%s %s: %w", op.Op, op.Path, err)
+		return nil, nil, fmt.Errorf("%s %s: %w", op.Op, op.Path, err)
 	}
-	return doc, nil
+	return doc, ops, nil
+}
+
+// whole are the operations for a program that makes nothing on the way to a value, as the API server and kubectl do not: a template need not
+// have what admission gave its pods. Those that cannot be done to the object stay as they are.
+func whole(o facts.Object, ops []Op) []Op {
+	doc, err := json.Marshal(o)
+	if err != nil {
+		return ops
+	}
+	var out []Op
+	for _, op := range ops {
+		next, did, err := applyWhole(doc, op)
+		if err != nil {
+			return ops
+		}
+		doc, out = next, append(out, did...)
+	}
+	return out
 }
 
 // missingParents returns operations that make the objects and lists on the way to the path which the tree lacks, and
