@@ -343,7 +343,7 @@ func (t *trial) revert(f *check.Finding, r *recalled, changes []history.Change) 
 		if n, err := edit.Patch(r.of, "", whole); err == nil {
 			e.Set = append([]facts.Object{n}, t.passedOn(r.of, n)...)
 		}
-		if _, stack := r.of.(*appsv1.DaemonSet); stack { // what its pods do on nodes is not tried: it does what takes the finding away
+		if makesStack(r.of) { // what its pods do on nodes is not tried: it does what takes the finding away
 			if p, ok := f.Stands(); ok {
 				e.Set, e.Gone = append(e.Set, p.Set...), p.Gone
 			}
@@ -355,6 +355,12 @@ func (t *trial) revert(f *check.Finding, r *recalled, changes []history.Change) 
 		e.Assumes = fmt.Sprintf("%s of %s ran well", r.From, ref)
 	}
 	return e
+}
+
+// makesStack says whether the object makes the software of nodes: a DaemonSet, or what the GPU Operator makes DaemonSets from.
+func makesStack(o facts.Object) bool {
+	_, set := o.(*appsv1.DaemonSet)
+	return set || facts.KindOfObject(o).Group == "nvidia.com"
 }
 
 // makes says whether the object makes pods of the target.

@@ -41,6 +41,7 @@ func devicePluginMissing(c *check.Case) []check.Finding {
 	f.Advice = crashAdvice(stuck(g))
 	absent := place.NodesWhere(nodes, func(n *corev1.Node) bool { return stuck(gpustack.NodeNamed(c.Facts, n.Name)) == nil })
 	f.Edits = bringBack(c, gpustack.RolePlugin, absent)
+	f.Edits = append(f.Edits, respell(c, nodes, stuck)...)
 	if e, ok := restart(c, gpustack.RolePlugin, nodes, stuck); ok && !f.Healthy {
 		f.Edits = append(f.Edits, e)
 	}

@@ -47,7 +47,10 @@ func driverNotReady(c *check.Case) []check.Finding {
 			return mine(g) && len(g.Pods[r]) == 0
 		})
 		f.Edits = append(f.Edits, bringBack(c, r, absent)...)
-		if e, ok := restart(c, r, place.NodesWhere(nodes, func(n *corev1.Node) bool { return mine(gpustack.NodeNamed(c.Facts, n.Name)) }), func(g *gpustack.Node) *corev1.Pod { return g.Unready(r) }); ok && !f.Healthy {
+		stuck := func(g *gpustack.Node) *corev1.Pod { return g.Unready(r) }
+		own := place.NodesWhere(nodes, func(n *corev1.Node) bool { return mine(gpustack.NodeNamed(c.Facts, n.Name)) })
+		f.Edits = append(f.Edits, respell(c, own, stuck)...)
+		if e, ok := restart(c, r, own, stuck); ok && !f.Healthy {
 			f.Edits = append(f.Edits, e)
 		}
 	}

@@ -39,6 +39,9 @@ func stackStarting(c *check.Case, p *corev1.Pod, takes time.Duration) bool {
 func lackWords(c *check.Case, r gpustack.Role, p *corev1.Pod, g *gpustack.Node) string {
 	if p != nil {
 		if word := gpustack.Trouble(p); word != "not ready" {
+			if l := lostImageOf(c, p); l != nil {
+				word += ", as the node cannot have image " + l.image
+			}
 			return fmt.Sprintf("its pod %s is %s%s%s", p.Name, word, initWords(c, p), lastWords(c, p))
 		}
 		return fmt.Sprintf("its pod %s has not been ready for %s", p.Name, wording.Minutes(c.Now.Sub(p.CreationTimestamp.Time)))
@@ -154,6 +157,9 @@ func lackShown(c *check.Case, r gpustack.Role, p *corev1.Pod, g *gpustack.Node) 
 	}
 	if p != nil {
 		out = append(out, facts.Evidence{Object: facts.RefTo(p).In(), Field: "status", Value: gpustack.Trouble(p)})
+	}
+	if l := lostImageOf(c, p); l != nil {
+		out = append(out, l.shown(c))
 	}
 	if a := gpustack.Of(c.Facts).WhyAbsent(r, g.Node); p == nil && a.Set != nil {
 		e := facts.Evidence{Object: facts.RefTo(a.Set).In(), Field: "status.desiredNumberScheduled", Value: strconv.Itoa(int(a.Set.Status.DesiredNumberScheduled))}
