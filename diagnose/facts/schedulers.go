@@ -134,6 +134,17 @@ func (f *Facts) leaseOf(name string) *coordinationv1.Lease {
 	return out
 }
 
+// ManagerGone is since when nobody holds the lease of kube-controller-manager, and where that is seen; the zero time where somebody does,
+// or the lease is not there to be seen.
+func (f *Facts) ManagerGone() (time.Time, Evidence) {
+	for _, l := range f.Leases {
+		if l.Namespace == "kube-system" && l.Name == "kube-controller-manager" && f.At.Sub(renewed(l)) >= leaseStale {
+			return renewed(l), Evidence{Object: RefTo(l).In(), Field: "spec.renewTime", Value: renewed(l).UTC().Format(time.RFC3339)}
+		}
+	}
+	return time.Time{}, Evidence{}
+}
+
 func renewed(l *coordinationv1.Lease) time.Time {
 	if l.Spec.RenewTime == nil {
 		return l.CreationTimestamp.Time

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -380,11 +381,30 @@ func wantedOf(j *batchv1.Job) int {
 	}
 	want := int(ptr.Deref(j.Spec.Parallelism, 1))
 	if c := j.Spec.Completions; c != nil {
-		want = min(want, int(*c)-int(j.Status.Succeeded))
+		want = min(want, int(*c)-int(j.Status.Succeeded)-len(FailedIndexes(j)))
 	} else if j.Status.Succeeded > 0 {
 		return int(j.Status.Active) // of a work queue no pod is made once one has succeeded
 	}
 	return max(0, want)
+}
+
+// FailedIndexes are the indexes of an Indexed Job that are not tried again (backoffLimitPerIndex). The status has them as "1,3-5".
+func FailedIndexes(j *batchv1.Job) (out []int) {
+	for _, part := range strings.Split(ptr.Deref(j.Status.FailedIndexes, ""), ",") {
+		first, last, ok := strings.Cut(part, "-")
+		if !ok {
+			last = first
+		}
+		from, err := strconv.Atoi(first)
+		to, err2 := strconv.Atoi(last)
+		if err != nil || err2 != nil || to-from >= int(ptr.Deref(j.Spec.Completions, 0)) {
+			continue
+		}
+		for i := from; i <= to; i++ {
+			out = append(out, i)
+		}
+	}
+	return out
 }
 
 // JobEnded is the condition with which the Job is over, "" while it is not.

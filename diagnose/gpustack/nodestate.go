@@ -200,6 +200,9 @@ func AppliedTaint(n *corev1.Node) func(string) bool {
 	return func(key string) bool { return strings.Contains(noted, `"`+key+`"`) }
 }
 
+// kubelets are the conditions that say what the kubelet, or the network, is short of.
+var kubelets = []corev1.NodeConditionType{corev1.NodeReady, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure, corev1.NodeNetworkUnavailable}
+
 // Sickness is the condition of the node that says its hardware is not well. Some conditions are good when True, and
 // others bad: their names tell.
 func Sickness(n *corev1.Node) *corev1.NodeCondition {
@@ -212,6 +215,8 @@ func Sickness(n *corev1.Node) *corev1.NodeCondition {
 			return c
 		case strings.HasSuffix(c.Reason, "IsNotHealthy") && c.Status == corev1.ConditionTrue:
 			return c
+		case n.Spec.Unschedulable && c.Status == corev1.ConditionTrue && !slices.Contains(kubelets, c.Type) && (facts.Condition{Type: string(c.Type), Status: string(c.Status), Reason: c.Reason}).Bad():
+			return c // of a cordoned node, what node-problem-detector and its like report is why
 		}
 	}
 	return nil

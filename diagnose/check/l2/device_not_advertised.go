@@ -139,7 +139,6 @@ func nodesOf(nodes []*corev1.Node, is func(*corev1.Node) bool) []*corev1.Node {
 // notAdvertisedAsSaid goes by the scheduler's words where nodes cannot be seen: a node that would not have one device even
 // when empty has none.
 func notAdvertisedAsSaid(c *check.Case) []check.Finding {
-	device, ask := podspec.Device(c.Pod)
 	s, ok := place.SaidOf(c)
 	if !ok {
 		if !place.SaidOfNone(c) {
@@ -147,11 +146,16 @@ func notAdvertisedAsSaid(c *check.Case) []check.Finding {
 		}
 		return queue.BerthSaid(c, why.LargerThanAnyNode)
 	}
-	if c.State != facts.Pending || device == "" || ask != 1 || !place.TellsSize(c.Facts) || !s.Evicting.Known || s.Evicting.Nobody > 0 || s.Short(device) == 0 || s.Short(device) != s.Nodes {
+	if c.State != facts.Pending || !place.TellsSize(c.Facts) || !s.Evicting.Known || s.Evicting.Nobody > 0 {
 		return nil
 	}
-	return []check.Finding{{
-		Message:  fmt.Sprintf("the pod asks for 1 %s, and the scheduler found none on any of %s, even if they were empty", device, wording.NodesInWords(s.Nodes)),
-		Evidence: place.SaidEvidence(c),
-	}}
+	for _, device := range facts.ExtendedOf(c.Pod) {
+		if s.Short(device) == s.Nodes && s.Nodes > 0 && podspec.Requested(c.Pod, device) == 1 {
+			return []check.Finding{{
+				Message:  fmt.Sprintf("the pod asks for 1 %s, and the scheduler found none on any of %s, even if they were empty", device, wording.NodesInWords(s.Nodes)),
+				Evidence: place.SaidEvidence(c),
+			}}
+		}
+	}
+	return nil
 }

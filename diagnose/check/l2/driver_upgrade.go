@@ -4,6 +4,9 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
@@ -61,7 +64,24 @@ func upgradeWords(c *check.Case, n *corev1.Node) string {
 	}
 	switch state {
 	case "wait-for-jobs-required", "pod-deletion-required", "drain-required":
-		return fmt.Sprintf("it is at %s, and %s with GPUs %s still there", state, wording.Number(holders, "pod"), wording.InNumber(holders, "is", "are"))
+		out := fmt.Sprintf("it is at %s, and %s with GPUs %s still there", state, wording.Number(holders, "pod"), wording.InNumber(holders, "is", "are"))
+		if p, b := kept(c, n); b != nil && state == "drain-required" {
+			out += fmt.Sprintf("; PodDisruptionBudget %s of namespace %s keeps pod %s from being evicted", b.Name, b.Namespace, p.Name)
+		}
+		return out
 	}
 	return "it is at " + state
+}
+
+// kept is a pod on the node that a budget keeps from being evicted now, and the budget; nil: there is none.
+func kept(c *check.Case, n *corev1.Node) (*corev1.Pod, *policyv1.PodDisruptionBudget) {
+	for _, p := range c.PodsOn(n.Name) {
+		for _, b := range c.PodDisruptionBudgets {
+			s, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+			if err == nil && b.Namespace == p.Namespace && b.Status.DisruptionsAllowed < 1 && !s.Empty() && s.Matches(labels.Set(p.Labels)) {
+				return p, b
+			}
+		}
+	}
+	return nil, nil
 }

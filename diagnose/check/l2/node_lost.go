@@ -27,7 +27,7 @@ func nodeLost(c *check.Case) []check.Finding {
 		return nil
 	}
 	f := check.Finding{Message: fmt.Sprintf("%s, and pod %s is there", what, c.Pod.Name), Evidence: []facts.Evidence{evidence}}
-	if metav1.GetControllerOfNoCopy(c.Pod) != nil && life.GivenUp(c) {
+	if metav1.GetControllerOfNoCopy(c.Pod) != nil && c.Sees("nodes", "") && life.GivenUp(c) {
 		f.Edits = []edit.Edit{abandon(c)}
 	}
 	return []check.Finding{f}

@@ -30,6 +30,9 @@ func podEvicted(c *check.Case) []check.Finding {
 	if f, ok := disrupted(c); ok {
 		return []check.Finding{f}
 	}
+	if f, ok := beingEvicted(c); ok {
+		return []check.Finding{f}
+	}
 	if all := life.EvictedBefore(c); len(all) > 0 {
 		return []check.Finding{evictedAgain(c, all)}
 	}
@@ -131,6 +134,23 @@ func disrupted(c *check.Case) (check.Finding, bool) {
 		Message: fmt.Sprintf("%s %s on node %s: %s", life.Refused(c), d.what, c.Pod.Spec.NodeName, wording.Shortened(k.Message, 200)), Layer: d.layer, Owner: d.owner,
 		Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: "status.conditions[DisruptionTarget]", Value: k.Reason + ": " + wording.Shortened(k.Message, 200)}},
 		Advice:   "Create the pod again, or have a Job or a Deployment make it: a bare pod that was ended stays as it is.",
+	}, true
+}
+
+// beingEvicted is about a pod that somebody has ended before its time and that still has its grace period.
+func beingEvicted(c *check.Case) (check.Finding, bool) {
+	k, gone := life.Disrupted(c.Pod), c.Pod.DeletionTimestamp
+	if k == nil || gone == nil || gone.Time.Before(c.Now) || c.Target.Kind != "Pod" || facts.Ended(c.Pod) {
+		return check.Finding{}, false
+	}
+	d, known := disruptions[k.Reason]
+	if !known {
+		d.what, d.layer, d.owner = "was ended before its time", check.L2, check.Platform
+	}
+	return check.Finding{
+		Message: fmt.Sprintf("pod %s %s, and has until %s to end by itself: %s", c.Pod.Name, d.what, gone.UTC().Format("15:04:05 UTC"), wording.Shortened(k.Message, 200)), Layer: d.layer, Owner: d.owner,
+		Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: "status.conditions[DisruptionTarget]", Value: k.Reason + ": " + wording.Shortened(k.Message, 200)}},
+		Advice:   "Have the program write a checkpoint when it is told to end (SIGTERM). A controller makes another pod in its place; a bare pod is not made again.",
 	}, true
 }
 

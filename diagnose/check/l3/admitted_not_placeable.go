@@ -2,6 +2,7 @@ package l3
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -27,7 +28,7 @@ func admittedNotPlaceable(c *check.Case) []check.Finding {
 	if v := queue.Kueue(c); v != nil && v.Cause == "admitted-not-placeable" {
 		return []check.Finding{kueueOverpromise(c, v.Work, v.Cluster, "Kueue admitted it again and again, its pods never ran, and it gave up")}
 	}
-	if c.State != facts.Pending || c.Fit == nil || c.Fit.Placed() {
+	if c.State != facts.Pending || c.Fit == nil || c.Fit.Placed() || closedAlone(c.Fit) {
 		return nil
 	}
 	for _, w := range queue.KueueWorks(c) {
@@ -37,6 +38,20 @@ func admittedNotPlaceable(c *check.Case) []check.Finding {
 		}
 	}
 	return nil
+}
+
+// closedAlone says whether there is room for the pods on nodes that are theirs and closed to them, by a taint or a cordon: then there are nodes
+// for what was promised, and why they are closed is the cause.
+func closedAlone(f *check.Fit) bool {
+	room := int64(0)
+	for i := range f.Nodes {
+		n := &f.Nodes[i]
+		other := slices.ContainsFunc(n.Removed, func(r why.Clause) bool { return r.Kind != why.ByTaint && r.Kind != why.ByCordon })
+		if len(n.Removed) > 0 && !other && len(n.ExcludedBy)+len(n.Short) == 0 && n.Empty > 0 {
+			room++
+		}
+	}
+	return room >= max(1, int64(f.PodsLacking()))
 }
 
 // kueueOverpromise says what was promised and what there is.

@@ -50,9 +50,13 @@ func claimNotCreated(c *check.Case) []check.Finding {
 // claimUnmade says that nobody has made the claim from its template, and why where the API server refused it. Whoever refused it by
 // a rule of his own has a check of his own.
 func claimUnmade(c *check.Case, claim *corev1.PodResourceClaim, template string) []check.Finding {
+	owner, exists := check.Platform, "which exists"
+	if !c.Sees("resourceclaimtemplates.resource.k8s.io", c.Pod.Namespace) { // a name that was written wrong is likelier than a controller that is down
+		owner, exists = check.User, "which cannot be seen"
+	}
 	f := check.Finding{
-		Owner:    check.Platform,
-		Message:  fmt.Sprintf("no claim has been made for %s of pod %s from template %s, which exists, for %s", claim.Name, c.Pod.Name, template, wording.Minutes(c.Age())),
+		Owner:    owner,
+		Message:  fmt.Sprintf("no claim has been made for %s of pod %s from template %s, %s, for %s", claim.Name, c.Pod.Name, template, exists, wording.Minutes(c.Age())),
 		Evidence: append([]facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: "status.resourceClaimStatuses", Value: "without " + claim.Name}}, claimSaid(c)...),
 		Advice:   "Look at the resource claim controller in kube-controller-manager.",
 	}
@@ -82,7 +86,7 @@ func claimUnmade(c *check.Case, claim *corev1.PodResourceClaim, template string)
 func claimMissing(c *check.Case, i int, field, kind, resource, name string) []check.Finding {
 	ns := c.Pod.Namespace
 	if !c.Sees(resource+".resource.k8s.io", ns) {
-		return nil
+		return claimUnseen(c, i, kind, name)
 	}
 	var have []string
 	if kind == "ResourceClaim" {
@@ -115,6 +119,27 @@ func claimMissing(c *check.Case, i int, field, kind, resource, name string) []ch
 		}}
 	}
 	return []check.Finding{f}
+}
+
+// claimUnseen goes by the silence of kube-scheduler where claims may not be read: it writes on every pod why it waits, but on those that it
+// does not look at, as a claim that they name is not there, or is being deleted.
+func claimUnseen(c *check.Case, i int, kind, name string) []check.Finding {
+	if kind != "ResourceClaim" || !unspoken(c) {
+		return nil
+	}
+	return []check.Finding{{
+		Message:  fmt.Sprintf("kube-scheduler has not looked at pod %s for %s, as it does where a claim is not there or is being deleted; the pod names ResourceClaim %s, and claims cannot be seen", c.Pod.Name, wording.Minutes(c.Age()), name),
+		Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.resourceClaims[%d].resourceClaimName", i), Value: name}},
+	}}
+}
+
+// unspoken says whether kube-scheduler, of which nothing shows that it does not run, has written nothing on the pod for long.
+func unspoken(c *check.Case) bool {
+	if !c.Exists || c.Edited() || c.Pod.Spec.SchedulerName != corev1.DefaultSchedulerName || c.Age() < facts.SilentAfter || spokenOf(c) {
+		return false
+	}
+	how, _, _ := c.Scheduler(corev1.DefaultSchedulerName)
+	return how != facts.SchedulerDead
 }
 
 // claimGoes is about a claim that was deleted, and that stays only as long as others use it: no pod is started with it.

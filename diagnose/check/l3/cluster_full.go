@@ -43,6 +43,8 @@ func clusterFull(c *check.Case) []check.Finding {
 		return nil // it asks for devices of claims alone, and who has those is said of the claims
 	}
 	out := check.Finding{Fit: true, Message: fullMessage(c, f, nodes)}
+	// Where nodes are made as work asks for them, why none is made is the cause, and who makes them says so in events.
+	out.Blind = !c.Sees("events", c.Pod.Namespace) && (supply.Autoscaled(c) || len(c.AutoscalerStatus()) > 0)
 	if p := c.Pod.Spec.PreemptionPolicy; p != nil && *p == corev1.PreemptNever {
 		out.Message += "; nothing is evicted for it, as its preemptionPolicy is Never"
 		out.Evidence = append(out.Evidence, facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: "spec.preemptionPolicy", Value: string(corev1.PreemptNever)})

@@ -33,7 +33,7 @@ func controllerSilent(c *check.Case) []check.Finding {
 		return nil
 	}
 	if w, _ := deafWebhook(c); w != nil || foreign && len(c.Children(u)) > 0 {
-		return nil // there is no controller to make them, or it has begun
+		return nil // nobody could make them, or its controller has begun
 	}
 	if j, ok := m.(*batchv1.Job); ok && (j.Status.Failed > 0 || ptr.Deref(j.Status.Terminating, 0) > 0) {
 		return nil // it waits before it tries again
@@ -64,11 +64,17 @@ func controllerSilent(c *check.Case) []check.Finding {
 			Evidence: []facts.Evidence{{Object: r.In(), Field: "status", Value: "empty"}},
 		}}
 	}
-	return []check.Finding{{
+	f := check.Finding{
 		Last:     true, // silence is no cause where there are events
 		Message:  fmt.Sprintf("%s should have made %s, and its controller has neither made them nor said why", r, wording.Pods(c.Like)),
 		Evidence: []facts.Evidence{{Object: r.In(), Field: "metadata.creationTimestamp", Value: m.GetCreationTimestamp().UTC().Format("2006-01-02T15:04:05Z")}},
-	}}
+	}
+	if since, e := c.ManagerGone(); !foreign && !since.IsZero() {
+		f.Message += fmt.Sprintf(": kube-controller-manager, which has that controller, has not renewed its lease since %s", since.UTC().Format("2006-01-02 15:04 MST"))
+		f.Evidence = append(f.Evidence, e)
+		f.Advice = "Start kube-controller-manager on the control plane; its log says why it does not run. Until then nothing is made for any Job, Deployment or other kind of Kubernetes itself."
+	}
+	return []check.Finding{f}
 }
 
 // unread says whether no controller has written a status on the object, which does not say that it is held back.

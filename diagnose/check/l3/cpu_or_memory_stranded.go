@@ -98,6 +98,7 @@ func strandedAsSaid(c *check.Case) []check.Finding {
 			return []check.Finding{{
 				Message:  fmt.Sprintf("%s %s short of %s and not of %s; the pod asks for %s %s", wording.Number(s.Short(name)-s.Short(device), "node"), wording.InNumber(s.Short(name)-s.Short(device), "is", "are"), name, device, why.Quantity(name, podspec.Requested(c.Pod, name)), name),
 				Evidence: place.SaidEvidence(c),
+				Blind:    podspec.Extended(corev1.ResourceName(name)), // of a device, the words do not tell whether others have it or its plugin is gone
 			}}
 		}
 	}

@@ -2,6 +2,7 @@ package l3
 
 import (
 	"fmt"
+	"regexp"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
@@ -18,8 +19,11 @@ var draClassMissingCheck = check.Check{
 }
 
 func draClassMissing(c *check.Case) []check.Finding {
-	if !c.Waits() || !c.Sees("deviceclasses.resource.k8s.io", "") {
+	if !c.Waits() {
 		return nil
+	}
+	if !c.Sees("deviceclasses.resource.k8s.io", "") {
+		return noClassAsSaid(c)
 	}
 	var out []check.Finding
 	for _, a := range place.OpenAsks(c.Facts, place.ClaimsOf(c.Facts, c.Pod)) {
@@ -28,6 +32,25 @@ func draClassMissing(c *check.Case) []check.Finding {
 		}
 	}
 	return out
+}
+
+// classSaid is how kube-scheduler's plugin for devices refuses a claim of a class that does not exist.
+var classSaid = regexp.MustCompile(`device class (\S+) does not exist`)
+
+// noClassAsSaid goes by the scheduler's words where classes cannot be seen.
+func noClassAsSaid(c *check.Case) []check.Finding {
+	s, ok := place.SaidOf(c)
+	if !ok {
+		return nil
+	}
+	m := classSaid.FindStringSubmatch(s.Text)
+	if m == nil {
+		return nil
+	}
+	return []check.Finding{{
+		Message:  fmt.Sprintf("a claim of the pod asks for devices of class %s, and the scheduler finds no such class", m[1]),
+		Evidence: place.SaidEvidence(c),
+	}}
 }
 
 func noClass(c *check.Case, a *place.AskAt) check.Finding {

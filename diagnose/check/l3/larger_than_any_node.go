@@ -205,8 +205,10 @@ func largerAsSaid(c *check.Case) []check.Finding {
 	if device != "" && s.Short(device) == 0 {
 		return nil
 	}
-	if device != "" && ask == 1 && s.Short(device) == s.Nodes {
-		return nil // a node that cannot have one has none
+	for _, name := range facts.ExtendedOf(c.Pod) {
+		if podspec.Requested(c.Pod, name) == 1 && s.Short(name) == s.Nodes {
+			return nil // a node that cannot have one has none
+		}
 	}
 	name := device
 	if name == "" {

@@ -251,7 +251,7 @@ func affinitySuiting(c *check.Case, node *corev1.Node) ([]edit.Edit, bool) {
 		return nil, false
 	}
 	what := strings.TrimSpace(fmt.Sprintf("%s %s %s", e.Key, e.Operator, strings.Join(e.Values, ", ")))
-	return []edit.Edit{{Side: edit.Workload, Cost: edit.CostSmall, Text: "take the rule that " + what + " out of the node affinity", Ops: []edit.Op{place.WithoutExpression(c, 0, unmet[0])}}}, true
+	return []edit.Edit{{Side: edit.Workload, Cost: edit.CostSmall, Text: "take the rule that " + what + " out of the node affinity", Assumes: "the work runs as well on nodes that do not meet it", Ops: []edit.Op{place.WithoutExpression(c, 0, unmet[0])}}}, true
 }
 
 // meets says whether the node meets one expression.

@@ -2,11 +2,9 @@ package l3
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
@@ -44,6 +42,8 @@ func noSuchScheduler(c *check.Case) []check.Finding {
 	case silence(c, since):
 		f.Message = fmt.Sprintf("no scheduler has said anything about pod %s, which names %s, for %s", c.Pod.Name, name, wording.Minutes(c.Age()))
 		f.Owner, f.Last = check.Scheduler, true // silence is no cause where there are events
+		// kube-scheduler writes a condition on the pod in any case; others may speak in events and on their groups alone.
+		f.Blind = name != corev1.DefaultSchedulerName && !c.Sees("events", c.Pod.Namespace)
 		if near, ok := spelling.Closest(name, c.LivingSchedulers()); ok && near != name && since.IsZero() {
 			f.Owner, f.Message = check.User, f.Message+fmt.Sprintf("; %s runs, and its name is nearly the same", near)
 		}
@@ -66,22 +66,7 @@ func silence(c *check.Case, spoke time.Time) bool {
 	if f := c.Fit; f != nil {
 		return f.Placed()
 	}
-	return c.Pod.Spec.SchedulerName != corev1.DefaultSchedulerName && c.GangOf(c.Pod) == ""
-}
-
-// spokenOf says whether a scheduler, or a component that knows of its decisions, has said something of the pod.
-func spokenOf(c *check.Case) bool {
-	for _, s := range c.Pod.Status.Conditions {
-		if s.Type == corev1.PodScheduled {
-			return true
-		}
-	}
-	for _, g := range []*unstructured.Unstructured{queue.VolcanoGroup(c), queue.KaiGroup(c)} { // whose conditions are their schedulers' words
-		if g != nil && slices.ContainsFunc(facts.ConditionsOf(g), func(k facts.Condition) bool { return !k.Since.Before(c.Pod.CreationTimestamp.Time) }) {
-			return true
-		}
-	}
-	return c.Exists && (len(c.EventsOf(c.Pod, "FailedScheduling", "Scheduled", "Preempted", "WaitingOnPermit")) > 0 || c.HeardFrom(c.Pod.Spec.SchedulerName, c.Pod))
+	return c.GangOf(c.Pod) == "" && len(c.Pod.Spec.SchedulingGates) == 0 // whatever the nodes are, it would have said that none will do
 }
 
 // otherSchedulers offers those that run: the one that may have been meant first.

@@ -2,6 +2,7 @@ package l3
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
@@ -47,6 +48,9 @@ func queueMissing(c *check.Case) []check.Finding {
 			Message: fmt.Sprintf("LocalQueue %s does not exist in namespace %s", v.Queue, c.Pod.Namespace), Evidence: v.Evidence(),
 			Edits: append(queue.KueueElsewhere(c, v), kueueMake(c, v)...),
 		}}
+	}
+	if !c.Sees("clusterqueues.kueue.x-k8s.io", "") && !strings.Contains(v.Message, "ClusterQueue") {
+		return nil // Kueue's word about the LocalQueue, which is there by now
 	}
 	cluster := dialect.Text(v.Local.Object, "spec", "clusterQueue")
 	return []check.Finding{{

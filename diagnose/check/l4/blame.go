@@ -36,6 +36,14 @@ var (
 
 	ofSharing = regexp.MustCompile(`(?i)mps client failed to connect|mps control daemon|cuda_error_mps_\w+|cudaerrormps\w+`)
 
+	// What getaddrinfo, Go's resolver and ssh say of a name that they cannot look up, and of a DNS server that does not answer.
+	ofNoName = regexp.MustCompile(`(?i)name or service not known|nodename nor servname|name does not resolve|no such host|could not resolve host|gai error|temporary failure in name resolution`)
+	ofNoDNS  = regexp.MustCompile(`(?i)temporary failure in name resolution|gai error: -3\b`)
+	nameIn   = regexp.MustCompile(`[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*`)
+
+	// NCCL and UCX where the kernel lets them pin no more memory for a network card.
+	ofPinning = regexp.MustCompile(`(?i)(ibv_reg_mr|unable to register memory).*cannot allocate memory|ibv_reg_mr.*memlock|please set max locked memory`)
+
 	pathIn = regexp.MustCompile(`(?:^|[\s'"=:(])(/[^\s'":,;)]+)`)
 )
 
@@ -45,8 +53,8 @@ func blames(c *check.Case, k *life.Container, log, who, times string) (check.Fin
 		words *regexp.Regexp
 		find  func(*check.Case, *life.Container, string) (what string, f check.Finding)
 	}{
-		{ofSharedMemory, sharesMemory}, {ofLostProcess, losesProcess}, {ofNoDevice, findsNoDevice}, {ofSharing, sharesInVain},
-		{ofFullDisk, fillsDisk}, {ofStorage, losesStorage}, {ofReadOnly, writesInVain}, {ofRights, mayNot},
+		{ofPinning, pinsNoMemory}, {ofSharedMemory, sharesMemory}, {ofLostProcess, losesProcess}, {ofNoDevice, findsNoDevice}, {ofSharing, sharesInVain},
+		{ofFullDisk, fillsDisk}, {ofStorage, losesStorage}, {ofReadOnly, writesInVain}, {ofRights, mayNot}, {ofNoName, findsNoName},
 	} {
 		line := lineWith(ending(log), row.words)
 		if line == "" {
@@ -260,6 +268,65 @@ func runtimeClassOfOthers(c *check.Case) (class, user string) {
 		}
 	}
 	return class, user
+}
+
+// findsNoName is about a program that looks for a pod of its own work by a name that DNS does not have. A pod has one, HOSTNAME.SUBDOMAIN, if
+// it has a subdomain and there is a headless Service of that name that selects it; one that is not ready, only if the Service says so.
+func findsNoName(c *check.Case, k *life.Container, line string) (string, check.Finding) {
+	for _, name := range nameIn.FindAllString(strings.ToLower(line), -1) {
+		host, domain, _ := strings.Cut(name, ".")
+		p := peerCalled(c, host)
+		if p == nil {
+			continue
+		}
+		service, _, _ := strings.Cut(domain, ".")
+		f := check.Finding{Owner: check.User, Evidence: []facts.Evidence{{Object: facts.RefTo(p).In(), Field: "spec.subdomain", Value: cmp.Or(p.Spec.Subdomain, "none")}}}
+		switch {
+		case p.Spec.Subdomain == "":
+			f.Advice = fmt.Sprintf("Set subdomain: %s in the pods' template, and make a headless Service of that name (clusterIP: None, publishNotReadyAddresses: true) that selects the pods.", cmp.Or(service, "NAME"))
+			return fmt.Sprintf("looks for pod %s by the name %s, and the pod has no name in DNS: it has no subdomain", p.Name, name), f
+		case service != p.Spec.Subdomain:
+			f.Advice = fmt.Sprintf("Have the program ask for %s.%s.", host, p.Spec.Subdomain)
+			return fmt.Sprintf("looks for pod %s by the name %s, and its name in DNS is %s.%s", p.Name, name, host, p.Spec.Subdomain), f
+		}
+		f.Advice = fmt.Sprintf("See that Service %s is in the namespace, is headless (clusterIP: None), selects the pods, and has publishNotReadyAddresses: true: without it a pod has no name before it is ready.", service)
+		return fmt.Sprintf("looks for pod %s by the name %s, which DNS does not have: no headless Service %s gives it to the pod", p.Name, name, service), f
+	}
+	if ofNoDNS.MatchString(line) {
+		return fmt.Sprintf("gets no answer from DNS on node %s", c.Pod.Spec.NodeName),
+			check.Finding{Layer: check.L2, Owner: check.Platform, Advice: "Look at the cluster's DNS (CoreDNS, NodeLocal DNSCache) and at the network of that node."}
+	}
+	return "", check.Finding{}
+}
+
+// peerCalled is a pod of the same work with the host name.
+func peerCalled(c *check.Case, host string) *corev1.Pod {
+	for _, p := range slices.Concat(c.All, crew(c.Facts, c.Pod)) {
+		if cmp.Or(p.Spec.Hostname, p.Name) == host {
+			return p
+		}
+	}
+	return nil
+}
+
+// pinsNoMemory is about RDMA: what a network card reads and writes is locked in memory, of which a container gets what its runtime's limit
+// (memlock) says, or, with the capability IPC_LOCK, all that it has.
+func pinsNoMemory(c *check.Case, k *life.Container, _ string) (string, check.Finding) {
+	sc := k.SecurityContext
+	privileged := sc != nil && sc.Privileged != nil && *sc.Privileged
+	if privileged || sc != nil && sc.Capabilities != nil && slices.Contains(sc.Capabilities.Add, "IPC_LOCK") {
+		return "cannot lock memory for the network card, though it may (IPC_LOCK)",
+			check.Finding{Owner: check.User, Advice: "Raise the memory limit of the container, against which locked memory counts."}
+	}
+	add := edit.Op{Op: "add", Path: k.Path("securityContext", "capabilities", "add"), Value: []string{"IPC_LOCK"}}
+	if authored := life.Authored(c, k).SecurityContext; authored != nil && authored.Capabilities != nil && len(authored.Capabilities.Add) > 0 {
+		add.Path, add.Value = add.Path+"/-", "IPC_LOCK"
+	}
+	return "cannot lock memory for the network card: it lacks the capability IPC_LOCK, and its runtime's limit on locked memory (memlock) is small", check.Finding{
+		Owner:    check.User,
+		Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.containers[%q].securityContext.capabilities.add", k.Name), Value: "without IPC_LOCK"}},
+		Edits:    []edit.Edit{{Side: edit.Workload, Cost: edit.CostSmall, Text: fmt.Sprintf("give %s the capability IPC_LOCK", k.Noun()), Ops: []edit.Op{add}, Assumes: "the namespace's Pod Security allows it"}},
+	}
 }
 
 // moreMemory doubles the limit, and the request where it is the same; more than once where the pod itself says that it

@@ -14,6 +14,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/gpustack"
 	"github.com/berth-dev/berth/diagnose/internal/life"
+	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
@@ -102,6 +103,11 @@ func crash(c *check.Case, k *life.Container, t *corev1.ContainerStateTerminated)
 			f.Message = fmt.Sprintf("%s of pod %s, which has no memory limit, was killed because its node had no memory left (%s)", k.Noun(), c.Pod.Name, times)
 			f.Advice = "Request as much memory as the program needs, so that it gets a node that has it, and limit what others on the node use."
 			break
+		}
+		if l := place.GivenBy(c, string(corev1.ResourceMemory)); l != nil {
+			f.Owner = check.User
+			f.Message += fmt.Sprintf("; the pod sets no limit, and LimitRange %s gives it that", l.Name)
+			f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(l).In(), Field: "spec.limits", Value: "default memory"})
 		}
 		f.Edits = []edit.Edit{moreMemory(c, k, limit)}
 	case gpu != "":

@@ -41,6 +41,11 @@ func jobGaveUp(c *check.Case) []check.Finding {
 			}
 		}
 		j, ok := m.(*batchv1.Job)
+		if ok && facts.JobEnded(j) == "" {
+			if f, ok := lostIndexes(c, j); ok {
+				return []check.Finding{f}
+			}
+		}
 		if !ok || facts.JobEnded(j) != batchv1.JobFailed {
 			continue
 		}
@@ -59,6 +64,24 @@ func jobGaveUp(c *check.Case) []check.Finding {
 		}
 	}
 	return nil
+}
+
+// lostIndexes is about an Indexed Job some of whose indexes have failed for good: it lets the others end, and fails then.
+func lostIndexes(c *check.Case, j *batchv1.Job) (check.Finding, bool) {
+	lost := facts.FailedIndexes(j)
+	if len(lost) == 0 {
+		return check.Finding{}, false
+	}
+	text := ptr.Deref(j.Status.FailedIndexes, "")
+	return check.Finding{
+		Message: fmt.Sprintf("job %s makes no more pods for %s, which failed for good, and fails once the others have ended%s", j.Name,
+			wording.InNumber(len(lost), "index "+text, fmt.Sprintf("%d of its indexes (%s)", len(lost), text)), failedContainer(c)),
+		Evidence: []facts.Evidence{
+			{Object: facts.RefTo(j).In(), Field: "status.failedIndexes", Value: text},
+			{Object: facts.RefTo(j).In(), Field: "spec.backoffLimitPerIndex", Value: fmt.Sprint(ptr.Deref(j.Spec.BackoffLimitPerIndex, 0))},
+		},
+		Advice: "Find out why the pod of that index failed, then create the Job again. Work whose ranks need each other does not get on without it: delete the Job, so that it holds no GPUs.",
+	}, true
 }
 
 // foreignGaveUp is about work of another project, such as a JobSet, that says in a condition, or in a word, that it has failed for good, and

@@ -16,6 +16,7 @@ const (
 	kubeletLimited = "the kubelet of its node pulls no more images for now (registryPullQPS)"
 	rateLimited    = "the registry takes no more requests for now (rate limit)"
 	runtimeSilent  = "the container runtime of its node does not answer"
+	untrusted      = "the node does not accept the registry's certificate"
 	noAnswer       = "the registry does not answer"
 	broken         = "the registry, or what the node does with it, fails"
 )
@@ -39,7 +40,9 @@ func pullFailure(reason, text string) (what string, owner check.Owner) {
 		return otherPlatform, check.ML
 	case wording.Mentions(text, "dial unix "): // of the node itself, as are all of its sockets
 		return runtimeSilent, check.Platform
-	case reason == "RegistryUnavailable", wording.Mentions(text, "connection refused", "i/o timeout", "no such host", "tls handshake", "x509:", "server misbehaving", "deadline exceeded", "unexpected eof", "connection reset", "no route to host", "service unavailable", "bad gateway", "internal server error"):
+	case wording.Mentions(text, "x509:"):
+		return untrusted, check.Platform
+	case reason == "RegistryUnavailable", wording.Mentions(text, "connection refused", "i/o timeout", "no such host", "tls handshake", "server misbehaving", "deadline exceeded", "unexpected eof", "connection reset", "no route to host", "service unavailable", "bad gateway", "internal server error"):
 		return noAnswer, check.Platform
 	case wording.Mentions(text, "http response to https client", "unexpected commit digest", "failed to extract layer", "failed precondition", "error creating overlay", "snapshot", "content store", "proxyconnect", "context canceled", "input/output error", "read-only file system"):
 		return broken, check.Platform
@@ -60,6 +63,7 @@ var pullAdvice = map[string]string{
 	rateLimited:    "Wait: the kubelet tries again. Pull as somebody who may pull more, or through a mirror of the registry.",
 	runtimeSilent:  "Have the container runtime of the node (containerd, CRI-O) started again, and its log looked at; until then move the work to another node.",
 	noAnswer:       "Have the registry, or the way from the nodes to it, repaired: its name, its certificate, a proxy, a firewall.",
+	untrusted:      "Have the registry's certificate renewed where it has expired, or the authority that signed it made known to the nodes' container runtime; look at the clock of the node too.",
 	broken:         "Have the node's container runtime, its disk, and the way to the registry looked at: a mirror or proxy, https where the registry speaks http.",
 	unsigned:       "Sign the image as the nodes' policy wants it, or have the policy changed.",
 }

@@ -55,6 +55,9 @@ func notReady(c *check.Case, k *life.Container) (check.Finding, bool) {
 		f.Owner = check.User
 		f.Message = fmt.Sprintf("%s of pod %s runs since %s, and its %s asks for what waiting does not bring, though it allows %s more", k.Noun(), c.Pod.Name, wording.Minutes(ran), p, wording.Minutes(left))
 		f.Advice = "Correct what the probe asks: its path, port, scheme or command."
+	case left > 0 && p.Killed():
+		f.Message = fmt.Sprintf("%s of pod %s has been started %d times, and its %s has not succeeded; it allows %s more before the kubelet ends the container again", k.Noun(), c.Pod.Name, k.Status.RestartCount+1, p, wording.Minutes(left))
+		f.Advice = "Read the container's log for what it waits for; if it only needs longer to start, raise failureThreshold of its startup probe."
 	case left > 0:
 		f.Healthy = true
 		f.Message = fmt.Sprintf("%s of pod %s has %s left to answer its %s", k.Noun(), c.Pod.Name, wording.Minutes(left), p)

@@ -20,8 +20,11 @@ const lostAfter = time.Minute
 // was is not lost.
 func Lost(c *check.Case) (what string, e facts.Evidence) {
 	name := c.Pod.Spec.NodeName
-	if name == "" || facts.Ended(c.Pod) || !c.Sees("nodes", "") {
+	if name == "" || facts.Ended(c.Pod) {
 		return "", facts.Evidence{}
+	}
+	if !c.Sees("nodes", "") {
+		return lostAsSaid(c)
 	}
 	n := c.NodeNamed(name)
 	if n == nil && Since(c.Pod).IsZero() {
@@ -36,6 +39,25 @@ func Lost(c *check.Case) (what string, e facts.Evidence) {
 	}
 	return fmt.Sprintf("node %s is not ready (%s) since %s", name, k.Reason, wording.Minutes(c.Now.Sub(k.LastTransitionTime.Time))),
 		facts.Evidence{Object: facts.RefTo(n).In(), Field: "status.conditions[Ready]", Value: fmt.Sprintf("%s %s: %s", k.Status, k.Reason, wording.Shortened(k.Message, 120))}
+}
+
+// lostAsSaid goes by the pod where nodes cannot be seen. When a node is lost, Kubernetes' node lifecycle controller takes a pod's condition
+// Ready away and leaves ContainersReady as the kubelet wrote it last; without readiness gates the kubelet itself writes both alike.
+func lostAsSaid(c *check.Case) (string, facts.Evidence) {
+	var ready, containers *corev1.PodCondition
+	for i := range c.Pod.Status.Conditions {
+		switch k := &c.Pod.Status.Conditions[i]; k.Type {
+		case corev1.PodReady:
+			ready = k
+		case corev1.ContainersReady:
+			containers = k
+		}
+	}
+	if ready == nil || containers == nil || len(c.Pod.Spec.ReadinessGates) > 0 || c.Pod.DeletionTimestamp != nil || ready.Status != corev1.ConditionFalse || containers.Status != corev1.ConditionTrue {
+		return "", facts.Evidence{}
+	}
+	return fmt.Sprintf("nothing has been heard of node %s for %s", c.Pod.Spec.NodeName, wording.Minutes(c.Now.Sub(ready.LastTransitionTime.Time))),
+		facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: "status.conditions[Ready]", Value: "False, with ContainersReady True: the kubelet did not write it"}
 }
 
 // boots says whether the node is new and its kubelet at work, and the pod has not run there: it is one of those that make

@@ -60,6 +60,14 @@ func (p *Probe) Failed(c *check.Case) *corev1.Event {
 	return nil
 }
 
+// Killed says whether the instance of the container before this one went the same way: a startup probe did not succeed in its time, and the
+// kubelet ended it, which takes its grace period. One that lived longer had started.
+func (p *Probe) Killed() bool {
+	t := p.of.Status.LastTerminationState.Terminated
+	const grace = time.Minute
+	return p.kind == "startup" && t != nil && t.ExitCode != 0 && t.FinishedAt.Sub(t.StartedAt.Time) <= p.allows()+grace
+}
+
 // hopeless are words of a probe's failure that no waiting changes: the program answers and has no such page, does not let the
 // kubelet in, or speaks another protocol; what the probe runs is not in the image. A program that still loads refuses
 // connections, does not answer in time, or says 503 (400 in Triton).

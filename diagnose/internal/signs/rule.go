@@ -17,7 +17,7 @@ import (
 var stockReasons = []string{
 	"Insufficient ", "Too many pods", "node(s) had ", "node(s) didn't ", "node(s) did not ", "node(s) were unschedulable", "node(s) exceed max volume count", "node(s) unavailable due to ", "node(s) not ",
 	"node is filtered out by the prefilter result", "node had resize preemption disabled", "node declared features", "cannot allocate all claims", "resourceclaim", "ResourceClaim", "claim ", "pod has unbound immediate PersistentVolumeClaims",
-	"persistentvolumeclaim ", "PersistentVolume", "no nodes available", "running \"", "Preemption ", "No preemption victims", "waiting for ", "timed out allocating", "unresolvable", "minCount", "gang ", "pod group", "PodGroup",
+	"persistentvolumeclaim ", "PersistentVolume", "no nodes available", "running \"", "Preemption ", "No preemption victims", "waiting for ", "timed out allocating", "unresolvable", "minCount", "gang ", "request ", "pod group", "PodGroup",
 	"VolumeBindingMode ", "cannot schedule extended resource claim", "cannot fit resource", "no feasible placements found", "extra pods could not be placed", "node allocatable resource claim", "PVC ",
 }
 

@@ -278,7 +278,7 @@ func readyInTime(c *check.Case) bool {
 func timeLeft(c *check.Case, k *life.Container) bool {
 	if p, left := life.Unanswered(c, k); p != nil {
 		e := p.Failed(c)
-		return left > 0 && (e == nil || !life.Hopeless(e))
+		return left > 0 && !p.Killed() && (e == nil || !life.Hopeless(e))
 	}
 	return c.Now.Sub(k.Status.State.Running.StartedAt.Time) < life.Patience // its probes are answered, and the kubelet is to say so
 }
@@ -576,6 +576,10 @@ func restless(c *check.Case, k *life.Container, t *corev1.ContainerStateTerminat
 func siblings(c *check.Case) []Sign {
 	if c.State == facts.Succeeded || c.Edited() {
 		return nil
+	}
+	if j, ok := c.Owner().(*batchv1.Job); ok && facts.JobEnded(j) == "" && len(facts.FailedIndexes(j)) > 0 {
+		text := ptr.Deref(j.Status.FailedIndexes, "")
+		return []Sign{{Evidence: facts.Evidence{Object: facts.RefTo(j).In(), Field: "status.failedIndexes", Value: text}, What: fmt.Sprintf("%s tries indexes %s no more", facts.RefTo(j), text), Layer: check.L4, Owner: check.ML, Stage: check.Run}}
 	}
 	before := slices.Concat(life.FailedBefore(c), life.EvictedBefore(c))
 	if j, ok := c.Owner().(*batchv1.Job); ok {
