@@ -44,9 +44,9 @@ var hostile = flag.Int("hostile", 0, "how many clusters TestHostileObjects draws
 // server would reject many of them; older ones, objects of other projects and a lost etcd do not. Whatever comes, the feed
 // reads it and the engine plans with it, in time and without a panic, which would end the scheduler for everybody.
 func TestHostileObjects(t *testing.T) {
-	rounds, first := 100, uint64(time.Now().UnixNano()%1e6)
+	rounds, first := 40, uint64(time.Now().UnixNano()%1e6)
 	if testing.Short() {
-		rounds = 15
+		rounds = 20
 	}
 	if *hostile > 0 {
 		rounds = *hostile
