@@ -108,7 +108,7 @@ func (m *matcher) program(expression string) *program {
 
 // age makes the young generation the old one.
 func (m *matcher) age() {
-	for _, p := range m.young {
+	for _, p := range m.young { //archtest:any-order each is by itself
 		p.before = nil
 	}
 	m.old, m.young, m.verdicts = m.young, make(map[string]*program), 0
