@@ -358,10 +358,7 @@ func (y *Cycle) comesFree(h *cluster.Hold) bool {
 // It costs a look at each member that waits.
 func (y *Cycle) newClaim(g *cluster.Gang, t cluster.Turn) *claim {
 	s := y.Candidates
-	c := &claim{y: y, g: g, t: t, q: s.m.Queues[g.Queue()]}
-	if c.q == nil {
-		c.q = &s.m.Unqueued
-	}
+	c := &claim{y: y, g: g, t: t, q: y.queueOf(g)}
 	c.findNeeds()
 	c.unrated = c.needs.At(quantity.DimGPU)
 	// A queue may have quota for some models or flavors only, and which of them the gang gets is not known yet. So
@@ -378,6 +375,14 @@ func (y *Cycle) newClaim(g *cluster.Gang, t cluster.Turn) *claim {
 		c.needs[quantity.DimGPU] = c.unrated * y.LeastRate()
 	}
 	return c
+}
+
+// queueOf is the gang's queue; those of none share one.
+func (y *Cycle) queueOf(g *cluster.Gang) *cluster.Queue {
+	if q := y.m.Queues[g.Queue()]; q != nil {
+		return q
+	}
+	return &y.m.Unqueued
 }
 
 // findNeeds sets needs, as queues count them and before rates, and gpus, as nodes count them.

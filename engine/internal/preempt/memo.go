@@ -99,9 +99,12 @@ type claimKind struct {
 
 // kind names the claim. It is false where no other claim can be just like it: members are unlike, or something about
 // the gang is special.
-func (c *claim) kind() (claimKind, bool) {
-	p, ok := c.y.Question(c.g, c.t)
-	return claimKind{class: p.Class, need: p.Need, level: p.Level, queue: c.q, priority: c.t.Priority, soft: c.g.Evictable}, ok
+func (c *claim) kind() (claimKind, bool) { return c.y.kindOf(c.g, c.t, c.q) }
+
+// kindOf is the kind of the claim that the gang of the queue would make.
+func (y *Cycle) kindOf(g *cluster.Gang, t cluster.Turn, q *cluster.Queue) (claimKind, bool) {
+	p, ok := y.Question(g, t)
+	return claimKind{class: p.Class, need: p.Need, level: p.Level, queue: q, priority: t.Priority, soft: g.Evictable}, ok
 }
 
 // special says whether the gang has rights that other gangs with the same request do not have: it was promised a start, and

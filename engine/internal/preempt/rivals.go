@@ -28,9 +28,9 @@ type rival struct {
 // if there are more.
 const mostRivals = 16
 
-// rivals lists, with the pods of the claimant placed, those that could have it evicted and have no place beside it. It
-// costs a comparison for each queue where the claimant's queues are within their parts, and else a look at each
-// workload in line.
+// rivals lists, with the pods of the claimant placed, those that could have it evicted and have no place beside it. Of
+// those that claim alike one is tried. It costs a comparison for each queue where the claimant's queues are within their
+// parts, and else a claim for each kind that waits.
 func (c *claim) rivals(pods []*cluster.Pod) (out []rival) {
 	y := c.y
 	if !c.g.Evictable || c.q.Frozen() || c.q.Spec != nil && c.q.Spec.Keeps || !slices.ContainsFunc(c.units, func(u *unit) bool { return u.taken }) {
@@ -40,27 +40,68 @@ func (c *claim) rivals(pods []*cluster.Pod) (out []rival) {
 	if !c.borrows(me) {
 		return nil
 	}
-	seen := make(map[claimKind]bool)
-	y.Waiting(func(g *cluster.Gang) bool {
-		if g == c.g || g.Payer == nil || g.Payer == c.q || g.Runs || g.Terms().Held || y.m.HasHeld(g) {
-			return true
+	for _, alike := range y.inLine() {
+		i := slices.IndexFunc(alike.gangs, func(g *cluster.Gang) bool { return g != c.g && !y.m.HasHeld(g) && !y.isStarting(g) })
+		if i < 0 || alike.gangs[i].Payer == c.q {
+			continue
 		}
-		if _, starts := y.Starts(g); starts {
-			return true
-		}
-		t := g.TurnNow()
-		x := y.newClaim(g, t)
-		if kind, ok := x.kind(); ok && seen[kind] {
-			return true
-		} else if ok {
-			seen[kind] = true
-		}
+		g := alike.gangs[i]
+		x := y.newClaim(g, g.TurnNow())
 		if r, ok := x.outranks(me); ok && y.mayClaim(g) && !y.Behind(g) && !(rival{x, r}).starts() {
 			out = append(out, rival{x, r})
 		}
-		return len(out) < mostRivals
-	})
+		if len(out) == mostRivals {
+			break
+		}
+	}
 	return out
+}
+
+// alike is gangs in line that claim the same, in order.
+type alike struct{ gangs []*cluster.Gang }
+
+// inLine groups those in line that have nothing yet and that nobody holds back, in the order of the first of each group.
+// The line does not change while a plan is made, so it is done once in a cycle, at the first set of victims for which it
+// matters; those that start meanwhile are dropped from the front of their group.
+func (y *Cycle) inLine() []*alike {
+	if y.waiting == nil {
+		y.waiting = make([]*alike, 0, 1)
+		of := make(map[claimKind]*alike)
+		y.Waiting(func(g *cluster.Gang) bool {
+			// What the claim has lifted is in line too if it waits for more, and runs.
+			if g.Payer == nil || g.Runs || g.Terms().Held || y.pursued.hasLifted(g) {
+				return true
+			}
+			kind, plain := y.kindOf(g, g.TurnNow(), y.queueOf(g))
+			if a := of[kind]; plain && a != nil {
+				a.gangs = append(a.gangs, g)
+				return true
+			}
+			a := &alike{[]*cluster.Gang{g}}
+			y.waiting = append(y.waiting, a)
+			if plain {
+				of[kind] = a
+			}
+			return true
+		})
+	}
+	for _, a := range y.waiting {
+		for len(a.gangs) > 0 && y.isStarting(a.gangs[0]) {
+			a.gangs = a.gangs[1:]
+		}
+	}
+	return y.waiting
+}
+
+// isStarting says whether the plan starts the gang.
+func (y *Cycle) isStarting(g *cluster.Gang) bool {
+	_, is := y.Starts(g)
+	return is
+}
+
+// hasLifted says whether the gang is among what was taken off its nodes for the claim.
+func (c *claim) hasLifted(g *cluster.Gang) bool {
+	return slices.ContainsFunc(c.units, func(u *unit) bool { return u.taken && u.of.Gang == g })
 }
 
 // borrows says whether one of the comer's queues is beyond its quota, or its share, of something that the comer takes.
