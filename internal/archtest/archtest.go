@@ -253,7 +253,7 @@ var Rules = map[string]Rule{
 	"internal/archtest": {Ring: Pure, Tool: true},
 	"internal/breakage": {Ring: Shell, Imports: []string{"api/v1alpha1", "controlplane/home"}},
 	"internal/chaos": {Ring: Shell, Imports: []string{
-		"api/v1alpha1", "controlplane/home", "engine", "internal/selfsigned", "kube/convert", "kube/report", "kube/scheduler", "record",
+		"api/v1alpha1", "controlplane/home", "engine", "internal/selfsigned", "kube/convert", "kube/dialect/hami", "kube/report", "kube/scheduler", "record",
 	}, Tests: []string{"engine/why"}},
 	"internal/conformance":          {Ring: Edge, Tests: []string{"diagnose/facts", "diagnose/submit/workload", "engine", "engine/why", "kube/cluster", "kube/convert"}, Heavy: true},
 	"internal/conformance/upstream": {Ring: Edge},
