@@ -8,13 +8,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/engine"
-	upstream "github.com/berth-dev/berth/kube/devices"
 )
 
 // A pod with alternatives counts, while it waits, as the least of those that there are devices for, whichever come and go.
 func TestAlternativesCountWhatThereIs(t *testing.T) {
 	f := newClock()
-	f.devices.selects = upstream.NewMatcher()
+	decideClaims(f.Feed)
 	selected := func(expression string) []resourcev1.DeviceSelector {
 		return []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: expression}}}
 	}
@@ -60,7 +59,7 @@ func TestAlternativesCountWhatThereIs(t *testing.T) {
 	step("with those of the second alternative", 2, 0)
 	part := slice("n1", "mig", "1g.10gb", "m")
 	f.SetSlice(part)
-	v := f.devices.offered["n1"].Devices[0].OfGPU()
+	v := f.devices.Device(refereeDriver + "/n1/m").OfGPU()
 	if v == 0 || v >= engine.Whole {
 		t.Fatalf("a part is %d", v)
 	}

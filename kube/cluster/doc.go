@@ -28,8 +28,9 @@
 //	rules         Services, namespace selectors of pods        namespace labels, owners, members    a selector selects others (changed),
 //	                                                                                               a Service changes (moved)
 //	expected      Jobs, the pods that suspended ones will have  Jobs, members, dialects             one of these changes (look)
-//	devices       resource claims, slices, classes, taint rules -                                   -
-//	              offers of a node, what a pod's claims ask     slices, rules, claims, members      one of these changes (stale, pods, grown)
+//	devices       resource claims, device classes              -                                   -
+//	              devices, and what is asked of them           internal/inventory says             as it says (Take)
+//	              offers of a node, what a pod's claims ask     devices, claims, members            one of these changes (stale, pods)
 //	extended      device classes, pods that wait for resources node's allocatable                  a resource is had otherwise (changed)
 //	bookings      booked nodes as last given                   queues, nodes' labels and ends      one of these changes (stale)
 //	arrivals      nodes that came lately, and for whom         nodes, members that need nodes      a node that came lately changes (stale)

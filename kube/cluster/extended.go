@@ -126,9 +126,7 @@ func (f *Feed) learnResources(claim *resourcev1.ResourceClaim) {
 	for _, r := range claim.Spec.Devices.Requests {
 		class := f.devices.classes[r.Exactly.DeviceClassName]
 		for _, resource := range []string{ptr.Deref(class.Spec.ExtendedResourceName, ""), resourcev1.ResourceDeviceClassPrefix + class.Name} {
-			if _, known := f.devices.resources[resource]; !known && resource != "" && resource != f.devices.gpu {
-				f.devices.resources[resource], f.devices.grown = convert.ClassSelection(class), true
-			}
+			f.devices.LearnResource(resource, convert.ClassSelection(class))
 		}
 	}
 }

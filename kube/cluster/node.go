@@ -40,7 +40,7 @@ func (f *Feed) SetNode(n *corev1.Node) {
 	}
 	f.bookings.saw(n)
 	f.nodes.objects[n.Name] = n
-	f.devices.broken(n.Name, n)
+	f.devices.SetNode(n.Name, n)
 	v := convert.Node(f.tiers.located(n), f.opts)
 	v.Version <<= VersionBits
 	if f.putNode(v) && f.whatIf == nil {
@@ -88,7 +88,7 @@ func (f *Feed) RemoveNode(n *corev1.Node) {
 		version = max(version, given.Version)
 	}
 	delete(f.nodes.objects, n.Name)
-	f.devices.broken(n.Name, nil)
+	f.devices.SetNode(n.Name, nil)
 	f.surveyLater()
 	f.listen.Forget(n.UID)
 	f.extended.nodeChanged(f.nodes.given[n.Name], nil)

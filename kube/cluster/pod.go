@@ -283,7 +283,7 @@ func (f *Feed) put(m *member, v *engine.Pod) {
 		return
 	}
 	m.lacks = nil
-	f.extended.mark(m, v, f.devices.selects != nil)
+	f.extended.mark(m, v, f.devices.Decides())
 	f.whatIf.restrict(v)
 	if !m.inGang() && f.checked.holds(m.workload) {
 		v.Terms.Held = true

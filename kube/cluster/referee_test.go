@@ -101,7 +101,7 @@ func TestClaimsAsUpstream(t *testing.T) {
 func (w *referee) texts(made []resourcev1.AllocationResult) (out []string) {
 	for i := range made {
 		c := &resourcev1.ResourceClaim{Status: resourcev1.ResourceClaimStatus{Allocation: &made[i]}}
-		for _, text := range w.devices.held(c) {
+		for _, text := range w.devices.Held(c) {
 			text, _, _ = strings.Cut(text, "#")
 			out = append(out, text)
 		}

@@ -42,25 +42,13 @@ func (f *Feed) nextClaims(m *member, v *engine.Pod, claims []convert.PodClaim) *
 	if len(asked.Claims.Requests) == 0 || len(asked.Missing) > 0 {
 		return nil
 	}
-	if d.undecided(&asked) != "" {
+	if d.Undecided(&asked) != "" {
 		d.undone[m.key] = true
 		return nil
 	}
-	if !d.mayLearn(&asked) {
+	if !d.MayLearn(&asked) {
 		return nil
 	}
-	d.learn(&asked)
+	d.Learn(&asked)
 	return &asked.Claims
-}
-
-// mayLearn says whether the selections of a pod that runs are known, or have room beside those of pods that wait, which come first: once there
-// were too many, and they were forgotten, no more are learnt of pods that run.
-func (d *devices) mayLearn(a *convert.Asked) bool {
-	n := 0
-	for _, s := range a.Selections {
-		if _, known := d.selections[s.Name]; !known {
-			n++
-		}
-	}
-	return n == 0 || !d.crowded && len(d.selections)+n <= maxSelections/2
 }

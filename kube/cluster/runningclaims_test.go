@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/cluster/internal/inventory"
 	"github.com/berth-dev/berth/kube/convert"
 	upstream "github.com/berth-dev/berth/kube/devices"
 )
@@ -25,7 +27,7 @@ type claimed struct {
 
 func newClaimed() *claimed {
 	w := &claimed{clock: newClock(), state: engine.Load(engine.Snapshot{}, engine.Config{})}
-	w.devices.selects = upstream.NewMatcher()
+	decideClaims(w.Feed)
 	w.SetDeviceClass(cardClass())
 	for _, name := range []string{"n0", "n1"} {
 		n := node(name, "r1", 0)
@@ -34,6 +36,11 @@ func newClaimed() *claimed {
 		w.SetSlice(cardsOn(name, "a", "b"))
 	}
 	return w
+}
+
+// decideClaims has the feed evaluate selections of devices, before it knows of any.
+func decideClaims(f *Feed) {
+	f.devices.Inventory = inventory.New(upstream.NewMatcher(), nil, f.devices.gpu)
 }
 
 func cardClass() *resourcev1.DeviceClass {
@@ -273,17 +280,18 @@ func TestManyKindsOfRunningClaims(t *testing.T) {
 		c.Spec.Devices.Requests[0].Exactly.Selectors = []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: fmt.Sprintf("%d >= 0", i)}}}
 		return c
 	}
-	for i := range maxSelections + 50 {
+	selections := func() []string { return w.nodes.given["n0"].Offers[0].Selections } // all of them mean every card
+	for i := range inventory.MaxSelections + 50 {
 		name := fmt.Sprint("a", i)
 		c := asks(madeFor(name, w.claim("c-"+name, "n0", "a", name)), i)
 		w.SetResourceClaim(c)
 		w.SetPod(w.runs(name, "n0", c))
 	}
 	w.told("")
-	if n := len(w.devices.selections); n > maxSelections/2 {
+	if n := len(selections()); n > inventory.MaxSelections/2 {
 		t.Errorf("%d selections of pods that run", n)
 	}
-	const waiting = maxSelections - 50
+	const waiting = inventory.MaxSelections - 50
 	for i := range waiting {
 		name := fmt.Sprint("w", i)
 		c := asks(madeFor(name, w.claim("c-"+name, "", "")), 1000+i)
@@ -297,11 +305,11 @@ func TestManyKindsOfRunningClaims(t *testing.T) {
 	if len(w.changes) > 0 || len(w.devices.pods) > 0 {
 		t.Errorf("%d changes and %d pods to look at, and nothing happened", len(w.changes), len(w.devices.pods))
 	}
-	if n := len(w.devices.selections); n != waiting {
+	if n := len(selections()); n != waiting {
 		t.Errorf("%d selections, though %d pods wait: those that run are to make room", n, waiting)
 	}
 	for i := range waiting {
-		if m := w.members.pods[fmt.Sprint("default/w", i)]; m.value == nil || m.value.Claims == nil || w.devices.selections[m.value.Claims.Requests[0].Options[0].Selection].Name == "" {
+		if m := w.members.pods[fmt.Sprint("default/w", i)]; m.value == nil || m.value.Claims == nil || !slices.Contains(selections(), m.value.Claims.Requests[0].Options[0].Selection) {
 			t.Fatalf("w%d is not decided", i)
 		}
 	}

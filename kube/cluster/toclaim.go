@@ -55,7 +55,7 @@ func (f *Feed) templateMoved(key string) {
 // claimsToCome gives the pod, which its Job has not made yet, the claims that it will have: those that it names itself, and of each
 // template one that stands for the claim that somebody will make. It has the pod's mark in its name, and is in no API.
 func (f *Feed) claimsToCome(j *batchv1.Job, p *corev1.Pod) {
-	if f.devices.selects == nil || len(p.Spec.ResourceClaims) > convert.MaxResourceClaims {
+	if !f.devices.Decides() || len(p.Spec.ResourceClaims) > convert.MaxResourceClaims {
 		p.Spec.ResourceClaims = nil // claims are not decided about here
 		return
 	}

@@ -9,14 +9,13 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	upstream "github.com/berth-dev/berth/kube/devices"
 )
 
 // A Job whose pods have claims of a template is let in when the claims that they will have can be met, and not before. What stood for
 // its claims is gone with the expected pods.
 func TestKueueWaitsForClaims(t *testing.T) {
 	s := kueueing(t)
-	s.devices.selects = upstream.NewMatcher()
+	decideClaims(s.Feed)
 	claiming := func(name string, pods int32) *batchv1.Job {
 		j := queued(name, "q", pods)
 		spec := &j.Spec.Template.Spec

@@ -1,6 +1,8 @@
-package cluster
+package inventory
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
@@ -15,7 +17,10 @@ import (
 const mostFar = 256
 
 // manyFar says whether there are more than that.
-func (d *devices) manyFar() bool { return len(d.far.Devices) > mostFar }
+func (v *Inventory) manyFar() bool { return len(v.far.Devices) > mostFar }
+
+// HasFar says whether there are such devices.
+func (v *Inventory) HasFar() bool { return len(v.far.Devices) > 0 }
 
 // reach is which nodes reach a device.
 type reach struct {
@@ -54,32 +59,58 @@ type reached struct {
 // withFar adds to what the node has the devices that it reaches besides. Of a pool that has counters it adds all that draw on some: a pod
 // that holds one that the node does not reach leaves less of them. Of a slice whose devices say by themselves which nodes reach
 // them it adds all for which a selector fails: upstream evaluates it before it asks.
-func (d *devices) withFar(own convert.Offered, n *corev1.Node) (convert.Offered, []reached) {
-	if len(d.far.Devices) == 0 || n == nil || d.manyFar() {
+func (v *Inventory) withFar(own convert.Offered, n *corev1.Node) (convert.Offered, []reached) {
+	if len(v.far.Devices) == 0 || n == nil || v.manyFar() {
 		return own, nil
 	}
 	out := convert.Offered{Unsure: own.Unsure, Invalid: own.Invalid, Devices: own.Devices[:len(own.Devices):len(own.Devices)], Counters: own.Counters[:len(own.Counters):len(own.Counters)]}
-	here, pools, from := make([]bool, len(d.far.Devices)), make(map[string]bool), make(map[string]bool)
-	for i := range d.far.Devices {
-		if here[i] = d.reaches[i].holds(n); here[i] {
-			pools[d.far.Devices[i].Pool], from[d.far.Devices[i].Slice] = true, true
+	here, pools, from := make([]bool, len(v.far.Devices)), make(map[string]bool), make(map[string]bool)
+	for i := range v.far.Devices {
+		if here[i] = v.reaches[i].holds(n); here[i] {
+			pools[v.far.Devices[i].Pool], from[v.far.Devices[i].Slice] = true, true
 		}
 	}
 	fails := func(dev *convert.OfferedDevice) bool {
-		_, fails, _ := d.matching(dev, false)
+		_, fails, _ := v.matching(dev, false)
 		return len(fails) > 0
 	}
 	var list []reached
-	for i := range d.far.Devices {
-		dev := &d.far.Devices[i]
+	for i := range v.far.Devices {
+		dev := &v.far.Devices[i]
 		if (here[i] || pools[dev.Pool] && dev.Draws() || from[dev.Slice] && fails(dev)) && len(out.Devices) < engine.MaxOffers {
-			out.Devices, list = append(out.Devices, *dev), append(list, reached{d.reaches[i].name, here[i]})
+			out.Devices, list = append(out.Devices, *dev), append(list, reached{v.reaches[i].name, here[i]})
 		}
 	}
-	for _, c := range d.far.Counters {
+	for _, c := range v.far.Counters {
 		if pools[convert.PoolOfCounter(c.Name)] {
 			out.Counters = append(out.Counters, c)
 		}
 	}
 	return out, list
+}
+
+// unsure says whether it is not known which devices the node reaches: no claim for all of them is met then.
+func (v *Inventory) unsure(offered *convert.Offered, n *corev1.Node) bool {
+	return slices.ContainsFunc(slices.Concat(offered.Unsure, v.far.Unsure), func(r convert.Reach) bool {
+		at := newReach(r)
+		return n != nil && at.holds(n)
+	})
+}
+
+// Invalid are the pools of devices that contradict themselves, in no order, and a function that says whether the node reaches one of them.
+func (v *Inventory) Invalid() (pools []convert.InvalidPool, reaches func(*corev1.Node) bool) {
+	pools = slices.Clone(v.far.Invalid)
+	//archtest:any-order the caller looks for the least
+	for _, offered := range v.offered {
+		pools = append(pools, offered.Invalid...)
+	}
+	var at []reach
+	for _, p := range pools {
+		for _, r := range p.Reach {
+			at = append(at, newReach(r))
+		}
+	}
+	return pools, func(n *corev1.Node) bool {
+		return slices.ContainsFunc(at, func(r reach) bool { return r.holds(n) })
+	}
 }
