@@ -142,7 +142,7 @@ func (h *horde) besiege(w *watched, foreigns []map[string]any) func(string) {
 		case *storagev1.CSIDriver:
 			give(remove, o, w.SetCSIDriver, w.RemoveCSIDriver)
 		case *batchv1.Job, *appsv1.StatefulSet, *appsv1.Deployment, *appsv1.ReplicaSet:
-			give(remove, metav1.Object(o.(metav1.Object)), w.SetOwner, w.RemoveOwner)
+			give(remove, o, w.SetOwner, w.RemoveOwner)
 		case *unstructured.Unstructured:
 			give(remove, o, w.SetForeign, w.RemoveForeign)
 		default:
