@@ -151,7 +151,7 @@ func TestUntilWhen(t *testing.T) {
 		{name: "one is before it", text: job("j", 1, 8, "\n      schedulerName: berth"), nodes: 3, busy: 3, change: pending(1), want: 11 * time.Minute},
 		{name: "thousands of its own", text: job("j", 3000, 8, ""), nodes: 50, busy: 50, want: 10 * time.Minute},
 		{name: "who starts first", text: gang(1) + "---\n" + job("j", 1, 8, ""), nodes: 2, busy: 1, want: 10 * time.Minute},
-		{name: "nobody says", text: job("j", 1, 8, ""), nodes: 1, busy: 1, change: func(f *facts.Facts) { f.Pods[0].Annotations = nil }, because: "nothing that runs says when it ends"},
+		{name: "nobody says", text: job("j", 1, 8, ""), nodes: 1, busy: 1, change: func(f *facts.Facts) { f.Pods[0].Annotations = nil }, because: "no running workload has a known end"},
 		{name: "too many before it", text: job("j", 1, 8, "\n      schedulerName: berth"), nodes: 3, busy: 3, change: pending(mostInLine), because: "not estimated: more than 100 workloads are before it in line"},
 		{name: "late", text: job("j", 1, 8, ""), nodes: 3, busy: 3, late: true, because: "not estimated: the time for it was up"},
 	} {
