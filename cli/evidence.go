@@ -111,7 +111,7 @@ func evidenceRun(ctx context.Context, o *evidenceOptions) error {
 // waiting are the pods of what waits.
 func (o *evidenceOptions) waiting(f *facts.Facts) (pods []*corev1.Pod) {
 	for _, r := range diagnose.New(f, nil).Waiting(o.space) {
-		pods = append(pods, f.PodsOf(r)...)
+		pods = append(pods, f.PodsOf(r.Ref)...)
 	}
 	return pods
 }
@@ -125,16 +125,26 @@ func (o *evidenceOptions) report(b *inspect.Bundle) ([]byte, error) {
 	d := diagnoser(context.Background(), asker{kept: b}, b.Facts, space, facts.Ref{})
 	var found []diagnose.Diagnosis
 	waiting := d.Waiting(space)
-	for _, r := range waiting[:min(len(waiting), mostReported)] {
-		answer, err := d.Why(r)
+	more := 0 // that wait, beyond what is diagnosed
+	for _, r := range waiting {
+		if len(found) == mostReported {
+			if !r.Doubtful {
+				more++
+			}
+			continue
+		}
+		answer, err := d.Why(r.Ref)
 		if err != nil {
 			return nil, err
+		}
+		if !r.Lists(&answer) {
+			continue
 		}
 		address(&answer, kubectlOf(b))
 		found = append(found, answer)
 	}
 	text := inspect.Report(b, found)
-	if more := len(waiting) - len(found); more > 0 {
+	if more > 0 {
 		text = fmt.Appendf(text, "- %d more %s and %s not diagnosed for this report; `berth why -A --from` this bundle does.\n", more, agree(more, "workload waits", "workloads wait"), agree(more, "was", "were"))
 	}
 	return text, nil

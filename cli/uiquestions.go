@@ -124,9 +124,12 @@ func (o *whyOptions) everything(ctx context.Context, d *diagnose.Diagnoser, f *f
 			out.Left = len(waiting) - i
 			break
 		}
-		answer, err := d.Why(r)
+		answer, err := d.Why(r.Ref)
 		if err != nil {
 			return nil, err
+		}
+		if !r.Lists(&answer) {
+			continue
 		}
 		answer.Unseen = nil
 		address(&answer, o.kubectl())

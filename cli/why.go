@@ -35,7 +35,7 @@ no further obstacle, and the engine finds a place.
 The command works on any cluster, under any scheduler, and reads with your own rights: what you may not read
 is listed as not seen. Ask about a pod or anything that makes pods; a name alone is looked for among Jobs,
 Deployments, StatefulSets, Pods and the rest, in that order. Without a name, all pending work is
-listed. Every cause is explained in docs/reasons.md.
+listed, with what runs and is held up: not ready, crashing, on a lost node, or not going. Every cause is explained in docs/reasons.md.
 
 Exit code: 0 nothing blocks it, 1 something does, 2 wrong usage, 3 could not look.`,
 		Example: `  berth why                        # all that waits in the current namespace
@@ -175,9 +175,12 @@ func (o *whyOptions) list(d *diagnose.Diagnoser, facts *facts.Facts) error {
 		if isTerminal(o.streams.Err) && time.Since(start) > quietFor {
 			fmt.Fprintf(o.streams.Err, eraseLine+"looking at %d of %d", i+1, len(waiting))
 		}
-		answer, err := d.Why(r)
+		answer, err := d.Why(r.Ref)
 		if err != nil {
 			return exitError{code: exitUnknown, err: err}
+		}
+		if !r.Lists(&answer) {
+			continue
 		}
 		stuck = stuck || blocks(&answer)
 		answer.Unseen = nil // the same for all

@@ -71,7 +71,7 @@ func BenchmarkWhyAll(b *testing.B) {
 			for b.Loop() {
 				d := diagnose.New(bigCluster(waiting), cluster.NewModel(cluster.ModelOptions{}))
 				for _, r := range d.Waiting("") {
-					if _, err := d.Why(r); err != nil {
+					if _, err := d.Why(r.Ref); err != nil {
 						b.Fatal(err)
 					}
 				}

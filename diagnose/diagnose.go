@@ -5,14 +5,11 @@ import (
 	"fmt"
 	"slices"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
-	"github.com/berth-dev/berth/diagnose/internal/life"
 	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/engine/why"
@@ -91,62 +88,6 @@ func (d *Diagnoser) Why(target facts.Ref) (Diagnosis, error) {
 		return Diagnosis{}, err
 	}
 	return d.why(top), nil
-}
-
-// Waiting returns the targets that do not run as they should: the topmost owners of pods that wait, and owners of pods
-// that do not exist; by namespace and name. namespace "" is all.
-func (d *Diagnoser) Waiting(namespace string) []facts.Ref {
-	f := d.facts
-	found := make(map[facts.Ref]bool)
-	var out []facts.Ref
-	add := func(o facts.Object) {
-		for range 8 {
-			up := f.Controller(o)
-			if up == nil || facts.KindOfObject(up) == nil || !slices.Contains(facts.AskedKinds, facts.KindOfObject(up).Kind) {
-				break
-			}
-			o = up
-		}
-		if r := facts.RefTo(o); !found[r] {
-			found[r] = true
-			out = append(out, r)
-		}
-	}
-	for _, p := range f.Pods {
-		if (namespace == "" || p.Namespace == namespace) && p.DeletionTimestamp == nil && (facts.Unsettled(p) || strandedPod(f, p)) {
-			add(p)
-		}
-	}
-	for _, k := range facts.Kinds {
-		if k.Kind == "Pod" || !slices.Contains(facts.AskedKinds, k.Kind) {
-			continue
-		}
-		for _, o := range k.List(&f.Objects) {
-			if (namespace == "" || o.GetNamespace() == namespace) && (f.MissingPods(o) > 0 || idle(o)) {
-				add(o)
-			}
-		}
-	}
-	slices.SortFunc(out, func(a, b facts.Ref) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
-	})
-	return out
-}
-
-// strandedPod says whether the pod should run, and its node is not Ready, gone or about to evict it. What runs on every node is left out: the node
-// is the matter.
-func strandedPod(f *facts.Facts, p *corev1.Pod) bool {
-	if facts.StateOf(p) != facts.Running || p.Spec.NodeName == "" || place.ByDaemonSet(p) || p.Annotations[corev1.MirrorPodAnnotationKey] != "" || !f.Sees("nodes", "") {
-		return false
-	}
-	n := f.NodeNamed(p.Spec.NodeName)
-	return n == nil || !facts.NodeReady(n) || life.Doomed(f, p) != nil
-}
-
-// idle says whether the object is held back by its own word.
-func idle(o facts.Object) bool {
-	j, ok := o.(*batchv1.Job)
-	return ok && ptr.Deref(j.Spec.Suspend, false) && facts.JobEnded(j) == ""
 }
 
 // judgement is what the checks say of a target in some facts.
