@@ -1,6 +1,8 @@
 package fleet
 
 import (
+	"cmp"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/fleet/device"
+	"github.com/berth-dev/berth/fleet/gpu"
 )
 
 // Booted is a fleet as it is once every node is up and its GPU stack runs, without a cluster: what the API server would
@@ -30,12 +33,21 @@ func Boot(pools []v1alpha1.Pool, now time.Time) (Booted, error) {
 	for i := range pools {
 		all[i] = &pools[i]
 	}
+	configs, err := shippedPluginConfigs()
+	if err != nil {
+		return Booted{}, err
+	}
 	nodes, _ := wanted(all)
 	for i, w := range nodes {
 		m := device.New(hardware(w))
+		labels := gives(w).Labels
+		state := followLabels(m, labels, configs)
 		m.SetStack(wholeStack(&w.pool.Spec), now)
 		f := facts{want: w, slot: slot(i), gpus: m.Places(), parts: m.PartsOf(), ready: true}
 		n := publish(newNode(w, slot(i), f, now), f, m.Advertise(now), now)
+		if state != "" {
+			n.Labels[migStateLabel] = state
+		}
 		n.UID, n.CreationTimestamp.Time = types.UID("node-"+n.Name), now.Add(-time.Hour)
 		out.Nodes = append(out.Nodes, n)
 		if w.pool.Spec.Advertise == v1alpha1.AdvertiseDRA && m.Slices(now).Publish {
@@ -44,6 +56,38 @@ func Boot(pools []v1alpha1.Pool, now time.Time) (Booted, error) {
 		}
 	}
 	return out, out.addClasses()
+}
+
+// followLabels has the GPUs cut and offered as the node's labels have its MIG manager and its device plugin do it, and is what the MIG
+// manager says then; "": the node has none. There are no ConfigMaps of anybody's, as in a cluster that has just come up.
+func followLabels(m *device.Manager, labels, configs map[string]string) (state string) {
+	if text, has := configs[cmp.Or(labels[pluginConfigLabel], defaultPluginConfig)]; has {
+		if c, err := parsePluginConfig(text); err == nil {
+			m.SetPluginConfig(c)
+		}
+	}
+	if labels[migDeployLabel] != "true" {
+		return ""
+	}
+	specs, found := gpu.NamedMIG(labels[migConfigLabel], m.Devices())
+	next, err := gpu.ApplyMIG(specs, m.Devices(), m.Partitions())
+	if !found || err != nil || m.Repartition(next) != nil {
+		return migFailed
+	}
+	return migSuccess
+}
+
+// shippedPluginConfigs are the configurations of the device plugin that a fleet brings along, by name.
+func shippedPluginConfigs() (map[string]string, error) {
+	list, err := gpuConfigs()
+	if err != nil {
+		return nil, err
+	}
+	var m corev1.ConfigMap
+	if err := yaml.Unmarshal(list[0].Body, &m); err != nil {
+		return nil, fmt.Errorf("read the configurations of the device plugin: %w", err)
+	}
+	return m.Data, nil
 }
 
 // addClasses adds what an installation brings for everybody: classes of volumes and of devices.
