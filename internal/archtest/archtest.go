@@ -209,7 +209,7 @@ var Rules = map[string]Rule{
 	"kube/dialect/clusterautoscaler": {Ring: Pure, Imports: []string{"kube/dialect/kubescheduler"}, Objects: true},
 	"kube/dialect/hami":              {Ring: Pure},
 	"kube/dialect/controllers":       {Ring: Pure, Imports: []string{"api/v1alpha1", "kube/dialect"}, Tests: []string{"kube/dialect/dialecttest"}, Objects: true},
-	"kube/dialect/all":               {Ring: Pure, Imports: []string{"kube/dialect", "kube/dialect/controllers", "kube/dialect/coscheduling", "kube/dialect/kai", "kube/dialect/kueue", "kube/dialect/volcano"}, Objects: true},
+	"kube/dialect/all":               {Ring: Pure, Imports: []string{"kube/dialect", "kube/dialect/controllers", "kube/dialect/coscheduling", "kube/dialect/kai", "kube/dialect/kueue", "kube/dialect/volcano"}, Tests: []string{"kube/dialect/dialecttest"}, Objects: true},
 	"kube/dialect/dialecttest":       {Ring: Pure, Imports: []string{"kube/dialect"}, Tool: true, Objects: true},
 	"kube/dialect/kai":               {Ring: Pure, Imports: []string{"api/v1alpha1", "engine/why", "kube/dialect"}, Tests: []string{"kube/dialect/dialecttest"}, Objects: true},
 	"kube/dialect/coscheduling":      {Ring: Pure, Imports: []string{"api/v1alpha1", "kube/dialect"}, Tests: []string{"kube/dialect/dialecttest"}, Objects: true},

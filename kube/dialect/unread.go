@@ -2,13 +2,13 @@ package dialect
 
 import (
 	"encoding/json"
-	"errors"
 	"maps"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -17,25 +17,95 @@ import (
 const MaxUnread = 16
 
 // Take reads a JSON tree into the struct that into points to, and returns the paths, below at, of what it could not take:
-// fields that the struct does not have, at any depth, and values of another type. So a dialect understands a field by having
+// fields that the struct does not have, at any depth, and every value of another type, which is as if it were not there. So a dialect understands a field by having
 // it in its struct, and a field that a later version of the project adds is told of without a list.
 func Take(tree any, at string, into any) (unread []string) {
-	var wrong *json.UnmarshalTypeError
+	return few(append(wrong(tree, at, into), beyond(tree, at, reflect.TypeOf(into).Elem())...))
+}
+
+// TakeKnown is Take of a struct that has few of the fields that are understood: those that it does not have are not told of.
+func TakeKnown(tree any, at string, into any) (unread []string) { return few(wrong(tree, at, into)) }
+
+// wrong reads the tree into the struct, and returns the paths of the values of another type.
+func wrong(tree any, at string, into any) (unread []string) {
+	had := reflect.New(reflect.TypeOf(into).Elem()).Elem()
+	had.Set(reflect.ValueOf(into).Elem())
 	text, err := json.Marshal(tree)
-	if err == nil {
+	if err == nil && json.Unmarshal(text, into) == nil {
+		return nil
+	}
+	reflect.ValueOf(into).Elem().Set(had) // of the first reading something may be there
+	fits, unread := fitting(tree, at, had.Type())
+	if text, err = json.Marshal(fits); err == nil {
 		err = json.Unmarshal(text, into)
 	}
-	switch {
-	case errors.As(err, &wrong):
-		unread = append(unread, join(at, wrong.Field)+" (want "+inWords(wrong.Type)+")")
-	case err != nil:
+	if err != nil {
 		unread = append(unread, at+" (cannot be read)")
 	}
-	return few(append(unread, beyond(tree, at, reflect.TypeOf(into).Elem())...))
+	return unread
+}
+
+// fitting is the tree without the values that the type cannot take, and the paths of these: each is as if it were not there, and none
+// keeps others from being read. In lists it is null, so that the others keep their places.
+func fitting(tree any, at string, t reflect.Type) (fits any, wrong []string) {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch v := tree.(type) {
+	case nil:
+		return nil, nil
+	case map[string]any:
+		if takesItself(t) || t.Kind() != reflect.Struct && t.Kind() != reflect.Map {
+			break
+		}
+		out := make(map[string]any, len(v))
+		var fields map[string]reflect.Type
+		if t.Kind() == reflect.Struct {
+			fields = fieldsOf(t)
+		}
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			of, ok := t, true
+			if fields == nil {
+				of = t.Elem()
+			} else if of, ok = fieldNamed(fields, key); !ok {
+				continue
+			}
+			value, not := fitting(v[key], join(at, key), of)
+			if wrong = append(wrong, not...); value != nil {
+				out[key] = value
+			}
+		}
+		return out, wrong
+	case []any:
+		if takesItself(t) || t.Kind() != reflect.Slice {
+			break
+		}
+		out := make([]any, len(v))
+		for i, item := range v {
+			value, not := fitting(item, at+"["+strconv.Itoa(i)+"]", t.Elem())
+			out[i] = value
+			if len(wrong) <= MaxUnread { // more are not named
+				wrong = append(wrong, not...)
+			}
+		}
+		return out, wrong
+	}
+	if text, err := json.Marshal(tree); err != nil || json.Unmarshal(text, reflect.New(t).Interface()) != nil {
+		return nil, []string{at + " (want " + inWords(t) + ")"}
+	}
+	return tree, nil
 }
 
 // inWords is what somebody has to write for a value of the type.
 func inWords(t reflect.Type) string {
+	switch t {
+	case reflect.TypeFor[resource.Quantity]():
+		return "an amount"
+	case reflect.TypeFor[metav1.Duration]():
+		return "a duration"
+	case reflect.TypeFor[metav1.Time]():
+		return "a time"
+	}
 	switch t.Kind() {
 	case reflect.Bool:
 		return "true or false"

@@ -44,6 +44,51 @@ func TestTakeAnotherType(t *testing.T) {
 	}
 }
 
+// Every value that cannot be taken is told of, and none keeps others from being taken: a bad amount does not have a limit beside it forgotten.
+func TestTakeManyOfAnotherType(t *testing.T) {
+	type leaf struct {
+		Quota *float64                     `json:"quota"`
+		Cap   map[string]resource.Quantity `json:"cap"`
+		At    *metav1.Duration             `json:"at"`
+	}
+	var got struct {
+		On    *bool           `json:"on"`
+		Count int32           `json:"count"`
+		By    map[string]leaf `json:"by"`
+		Of    []leaf          `json:"of"`
+		Any   any             `json:"any"`
+		Name  string          `json:"name"`
+	}
+	unread := Take(map[string]any{
+		"any": map[string]any{"x": int64(1)}, "on": "true", "count": 1e30, "name": "kept",
+		"by": map[string]any{"gpu": map[string]any{"quota": "8", "cap": map[string]any{"a": "8 GPUs", "b": "2", "c": nil, "d": []any{}}, "at": "soon"}, "cpu": "4", "memory": map[string]any{"quota": int64(3)}},
+		"of": []any{"x", map[string]any{"quota": 2.5}, []any{}, nil},
+	}, "spec", &got)
+	want := []string{
+		"spec.by.cpu (want an object)", "spec.by.gpu.at (want a duration)", "spec.by.gpu.cap.a (want an amount)", "spec.by.gpu.cap.d (want an amount)", "spec.by.gpu.quota (want a number)",
+		"spec.count (want a whole number)", "spec.of[0] (want an object)", "spec.of[2] (want an object)", "spec.on (want true or false)",
+	}
+	if diff := cmp.Diff(want, unread); diff != "" {
+		t.Error(diff)
+	}
+	gpu := got.By["gpu"]
+	if amount := gpu.Cap["b"]; got.Name != "kept" || amount.String() != "2" || len(gpu.Cap) != 1 || gpu.Quota != nil || len(got.By) != 2 || *got.By["memory"].Quota != 3 || len(got.Of) != 4 || *got.Of[1].Quota != 2.5 || got.On != nil || got.Count != 0 || got.Any == nil {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// A tree that is no object at all is told of.
+func TestTakeNoObject(t *testing.T) {
+	for _, tree := range []any{"x", int64(3), []any{}, true} {
+		var got struct {
+			A string `json:"a"`
+		}
+		if diff := cmp.Diff([]string{"spec (want an object)"}, Take(tree, "spec", &got)); diff != "" {
+			t.Errorf("%v: %s", tree, diff)
+		}
+	}
+}
+
 func TestTakeBounds(t *testing.T) {
 	tree := make(map[string]any)
 	for i := range 100 {

@@ -20,7 +20,7 @@ var appWrapper = controller{
 		var spec struct {
 			Components []appComponent `json:"components"`
 		}
-		unread := take(o.Object["spec"], "spec", &spec)
+		unread := dialect.TakeKnown(o.Object["spec"], "spec", &spec)
 		n := 0
 		for i := range spec.Components {
 			pods, together := spec.Components[i].pods()
@@ -67,7 +67,7 @@ func podsIn(u *unstructured.Unstructured) (n int, together bool) {
 		Completions *int64 `json:"completions"`
 		Management  string `json:"podManagementPolicy"`
 	}
-	take(u.Object["spec"], "spec", &of)
+	dialect.TakeKnown(u.Object["spec"], "spec", &of)
 	switch kind := u.GroupVersionKind().GroupKind().String(); kind {
 	case "Pod":
 		return 1, true

@@ -1,8 +1,6 @@
 package controllers
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -292,22 +290,6 @@ func (s *Set) part(role string) *Part {
 		if s.Parts[i].Role == role {
 			return &s.Parts[i]
 		}
-	}
-	return nil
-}
-
-// take reads the tree into the struct; unread is a field with a value of another type, of which none counts then.
-func take(tree any, at string, into any) (unread []string) {
-	var wrong *json.UnmarshalTypeError
-	text, err := json.Marshal(tree)
-	if err == nil {
-		err = json.Unmarshal(text, into)
-	}
-	switch {
-	case errors.As(err, &wrong):
-		return []string{at + "." + wrong.Field + " (is a " + wrong.Value + ")"}
-	case err != nil:
-		return []string{at + " (cannot be read)"}
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ var podGang = controller{
 			Topology *packing `json:"topologyConstraint"`
 			Configs  []any    `json:"topologyConstraintGroupConfigs"`
 		}
-		unread := take(o.Object["spec"], "spec", &spec)
+		unread := dialect.TakeKnown(o.Object["spec"], "spec", &spec)
 		out := Set{Field: "spec.podgroups"}
 		packed := spec.Topology != nil || len(spec.Configs) > 0
 		for _, g := range spec.Groups {

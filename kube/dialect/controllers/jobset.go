@@ -63,7 +63,7 @@ type jobSetSpec struct {
 
 func readJobSet(o *unstructured.Unstructured) (Set, []string) {
 	var spec jobSetSpec
-	unread := take(o.Object["spec"], "spec", &spec)
+	unread := dialect.TakeKnown(o.Object["spec"], "spec", &spec)
 	out := Set{Field: "spec.replicatedJobs"}
 	stages := make(map[string]string) // by what they depend on
 	for i := range spec.ReplicatedJobs {

@@ -64,11 +64,11 @@ func replicaJob(kind, field string) controller {
 	c := controller{group: "kubeflow.org", kind: kind, versions: []string{"v1"}}
 	c.read = func(o *unstructured.Unstructured) (Set, []string) {
 		var spec replicaJobSpec
-		unread := take(o.Object["spec"], "spec", &spec)
+		unread := dialect.TakeKnown(o.Object["spec"], "spec", &spec)
 		replicas := make(map[string]struct {
 			Replicas *int64 `json:"replicas"`
 		})
-		unread = append(unread, take(dialect.Value(o.Object, "spec", field), "spec."+field, &replicas)...)
+		unread = append(unread, dialect.TakeKnown(dialect.Value(o.Object, "spec", field), "spec."+field, &replicas)...)
 		out := Set{Field: "spec." + field}
 		for _, name := range slices.Sorted(maps.Keys(replicas)) {
 			n := count(replicas[name].Replicas, 1)

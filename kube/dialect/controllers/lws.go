@@ -28,7 +28,7 @@ var leaderWorkerSet = controller{
 				Size *int64 `json:"size"`
 			} `json:"leaderWorkerTemplate"`
 		}
-		unread := take(o.Object["spec"], "spec", &spec)
+		unread := dialect.TakeKnown(o.Object["spec"], "spec", &spec)
 		workers := max(0, count(spec.Template.Size, 1)-1)
 		// Subgroups that are apart are searched for within a budget, which a choice of models uses up.
 		oneModel := dialect.Value(o.Object, "spec", "leaderWorkerTemplate", "subGroupPolicy") == nil

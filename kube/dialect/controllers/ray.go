@@ -53,7 +53,7 @@ type rayClusterSpec struct {
 
 func readRayCluster(o *unstructured.Unstructured) (Set, []string) {
 	var spec rayClusterSpec
-	unread := take(o.Object["spec"], "spec", &spec)
+	unread := dialect.TakeKnown(o.Object["spec"], "spec", &spec)
 	out := Set{Field: "spec.workerGroupSpecs", Parts: []Part{{Role: rayHead, Pods: 1, Least: 1}}}
 	for i := range spec.Groups {
 		g := &spec.Groups[i]

@@ -83,13 +83,14 @@ weight: 1
 			},
 		},
 		"hostile": {
-			spec: "{resources: {gpu: {quota: 1e300, limit: 1e301, overQuotaWeight: 1e99}}, priority: many}",
-			want: `resources:
+			spec: "{resources: {gpu: {quota: 1e300, limit: 1e301, overQuotaWeight: 1e99}, memory: many}, priority: many}",
+			want: `priority: 100
+resources:
 - name: nvidia.com/gpu
   quota: "1073741824"
 weight: 65536
 `,
-			unread: []string{"spec.priority (want a whole number)", "spec.resources.gpu.overQuotaWeight (65536 counts: weights are whole numbers from 1 to 65536)"},
+			unread: []string{"spec.priority (want a whole number)", "spec.resources.memory (want an object)", "spec.resources.gpu.overQuotaWeight (65536 counts: weights are whole numbers from 1 to 65536)"},
 		},
 	}
 	for name, c := range cases {

@@ -141,7 +141,7 @@ weight: 1
 		},
 		"hostile": {
 			spec: "{weight: 2000000000, deserved: {cpu: -5}, capability: [1], priority: many}",
-			want: "resources:\n- name: cpu\nweight: 65536\n", unread: []string{"spec.capability (want an object)", "spec.deserved.cpu (below 0)"},
+			want: "resources:\n- name: cpu\nweight: 65536\n", unread: []string{"spec.capability (want an object)", "spec.priority (want a whole number)", "spec.deserved.cpu (below 0)"},
 		},
 		"too many resources": {
 			spec: "{deserved: {a/1: 1, a/2: 1, a/3: 1, a/4: 1, a/5: 1, a/6: 1, a/7: 1, a/8: 1, a/9: 1, a/10: 1, a/11: 1, a/12: 1, a/13: 1, a/14: 1, a/15: 1, a/16: 1, a/17: 1}}",

@@ -95,7 +95,13 @@ func readHyperNode(o *unstructured.Unstructured) dialect.Object {
 }
 
 func (m *memberOfOne) read() (s selector, err error) {
-	s.nodes = m.Type != "HyperNode"
+	switch m.Type {
+	case "Node", "":
+		s.nodes = true
+	case "HyperNode":
+	default:
+		return s, fmt.Errorf("type %q is neither Node nor HyperNode", m.Type)
+	}
 	switch at := &m.Selector; {
 	case at.Exact != nil:
 		s.name = at.Exact.Name
