@@ -1,6 +1,9 @@
 package kai
 
 import (
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,7 +23,14 @@ type world map[string]*dialect.Object
 func (w world) Object(kind, namespace, name string) *dialect.Object {
 	return w[kind+"/"+namespace+"/"+name]
 }
-func (w world) Objects(string, string) []*dialect.Object { return nil }
+func (w world) Objects(kind, _ string) (out []*dialect.Object) {
+	for _, key := range slices.Sorted(maps.Keys(w)) {
+		if strings.HasPrefix(key, kind+"/") {
+			out = append(out, w[key])
+		}
+	}
+	return out
+}
 func (w world) Priority(class string) (int32, bool) {
 	n, ok := map[string]int32{"train": 50, "build-preemptible": 75, "build": 100, "inference": 125}[class]
 	return n, ok
@@ -31,6 +41,7 @@ func worldOf(t *testing.T, texts ...string) world {
 	for _, text := range texts {
 		o := dialecttest.Object(t, text)
 		v := New().Read(o, w)
+		v.Name = o.GetName()
 		w[o.GetKind()+"."+o.GroupVersionKind().Group+"/"+o.GetNamespace()+"/"+o.GetName()] = &v
 	}
 	return w
@@ -128,6 +139,8 @@ func TestPod(t *testing.T) {
 		"{apiVersion: scheduling.run.ai/v2alpha2, kind: PodGroup, metadata: {name: g, namespace: a}, spec: {minMember: 4, queue: q, priorityClassName: build, topologyConstraint: {topology: t, requiredTopologyLevel: rack}}}",
 		"{apiVersion: scheduling.run.ai/v2alpha2, kind: PodGroup, metadata: {name: tree, namespace: a}, spec: {queue: q, minSubGroup: 1, subGroups: [{name: serve, minSubGroup: 2}, {name: decode, parent: serve, minMember: 3, topologyConstraint: {topology: t, requiredTopologyLevel: rack}}, {name: prefill, parent: serve, minMember: 2}, {name: lone}]}}",
 		"{apiVersion: scheduling.run.ai/v2alpha2, kind: PodGroup, metadata: {name: circle, namespace: a}, spec: {subGroups: [{name: x, parent: z}, {name: z, parent: x}]}}",
+		"{apiVersion: scheduling.run.ai/v2, kind: Queue, metadata: {name: two}, spec: {resources: {gpu: {quota: 2, limit: 2}}}}",
+		"{apiVersion: scheduling.run.ai/v2, kind: Queue, metadata: {name: all}, spec: {resources: {gpu: {quota: -1, limit: -1}, cpu: {quota: 4}}}}",
 		"{apiVersion: scheduling.run.ai/v2alpha2, kind: PodGroup, metadata: {name: both, namespace: a}, spec: {minMember: 2, minSubGroup: 2}}",
 	}
 	cases := map[string]struct {
@@ -140,6 +153,11 @@ func TestPod(t *testing.T) {
 		"a pod alone": {pod: podOf(SchedulerName, says{QueueLabel: "q"}, nil), keys: says{v1alpha1.KeyQueue: "q"}, priority: 50},
 		"no queue":    {pod: podOf(SchedulerName, nil, nil), keys: says{v1alpha1.KeyQueue: "default-queue"}, priority: 50},
 		"by project":  {pod: podOf(SchedulerName, says{"project": "x", "kai.scheduler/node-pool": "y"}, nil), keys: says{v1alpha1.KeyQueue: "x-y"}, priority: 50},
+		"a part of a GPU": {
+			pod:  podOf(SchedulerName, says{QueueLabel: "two"}, says{"gpu-fraction": "0.5"}),
+			keys: says{v1alpha1.KeyQueue: "two"}, priority: 50, unread: []string{"gpu-fraction in the quota of queue two"},
+		},
+		"a part of a GPU without a quota": {pod: podOf(SchedulerName, says{QueueLabel: "all"}, says{"gpu-memory": "500"}), keys: says{v1alpha1.KeyQueue: "all"}, priority: 50},
 		"a Deployment serves": {
 			pod:  podOf(SchedulerName, says{QueueLabel: "q"}, nil, owner("ReplicaSet", nil, nil), owner("Deployment", nil, says{minMember: "10"})),
 			keys: says{v1alpha1.KeyQueue: "q", v1alpha1.KeyPreemptible: "false"}, priority: 125, unread: []string{minMember},
