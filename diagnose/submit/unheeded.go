@@ -53,6 +53,9 @@ func (c *checker) unheeded() {
 				continue
 			}
 			for _, text := range o.Unread {
+				if key, ok := strings.CutPrefix(text, "metadata: "); ok && slices.ContainsFunc(c.vain[&c.items[i]], func(said string) bool { return strings.Contains(said, " "+key+" ") }) {
+					continue // its pods say so too
+				}
 				c.ask(&c.items[i], refOf(c.items[i].Object, c.namespace).String()+": "+text)
 			}
 			if o.Problem != "" {

@@ -575,15 +575,16 @@ func (f *Feed) unheeded(m *member) []string {
 	return append(out, f.ownersUnheeded(m)...)
 }
 
-// ownersUnheeded is what the pod's controllers ask other schedulers for in keys that the pod does not have itself. Keys of the dialects
-// that are in use are these dialects' to tell.
+// ownersUnheeded is what the pod's controllers, and the object that another project's controller made it for, ask other schedulers for in
+// keys that the pod does not have itself. Of a pod that a dialect reads, keys of the dialects that are in use are these dialects' to tell;
+// of others nobody reads them.
 func (f *Feed) ownersUnheeded(m *member) (out []string) {
-	chain := f.owners.chain(m.raw)
+	chain := f.owned(m.raw)
 	for i := range chain {
 		for _, keys := range []map[string]string{chain[i].Meta.Labels, chain[i].Meta.Annotations} {
 			for key := range keys { //archtest:any-order the keys are sorted below
 				_, on := m.raw.Labels[key]
-				if _, too := m.raw.Annotations[key]; !on && !too && dialect.ForScheduler(key) && !f.foreign.reads(key) {
+				if _, too := m.raw.Annotations[key]; !on && !too && dialect.ForScheduler(key) && (m.foreign == nil || !f.foreign.reads(key)) {
 					out = append(out, key+" (a key of another scheduler)")
 				}
 			}
