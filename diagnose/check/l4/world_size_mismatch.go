@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -55,7 +56,7 @@ func worldSizeMismatch(c *check.Case) []check.Finding {
 // processesOverGPUs compares the launcher's processes per pod with the pod's GPUs.
 func processesOverGPUs(c *check.Case, k *life.Container) (check.Finding, bool) {
 	f, ok := findFlag(k.Command, k.Args, "--nproc_per_node", "--nproc-per-node", "--num_gpus", "--nproc")
-	if !ok && alone(c) { // of servers that are not alone, several may share a model
+	if !ok && alone(c, k) { // of servers that are not alone, several may share a model
 		f, ok = findFlag(k.Command, k.Args, "--tensor-parallel-size", "--tensor_parallel_size", "-tp", "--tp-size", "--tp", "--num-shard")
 	}
 	gpus := int(k.Gpus())
@@ -77,9 +78,12 @@ func processesOverGPUs(c *check.Case, k *life.Container) (check.Finding, bool) {
 	}, true
 }
 
+// nodeFlags tell a program how many nodes take part.
+var nodeFlags = []string{"--nnodes", "--num_nodes", "--num-nodes", "--num_machines"}
+
 // nodesOverPods compares the launcher's number of nodes with the pods that its owner makes.
 func nodesOverPods(c *check.Case, k *life.Container) (check.Finding, bool) {
-	f, ok := findFlag(k.Command, k.Args, "--nnodes", "--num_nodes", "--num-nodes", "--num_machines")
+	f, ok := findFlag(k.Command, k.Args, nodeFlags...)
 	pods := takePart(c)
 	if !ok || pods == 0 || f.value <= pods {
 		return check.Finding{}, false
@@ -124,9 +128,10 @@ func simulatedWorld(c *check.Case) (check.Finding, bool) {
 	}, true
 }
 
-// alone says whether the pod works by itself: one of a Deployment, the only one of its owner, or a bare pod.
-func alone(c *check.Case) bool {
-	if c.GangOf(c.Pod) != "" {
+// alone says whether the pod works by itself: one of a Deployment, the only one of its owner, or a bare pod, and its container says nothing
+// of others.
+func alone(c *check.Case, k *life.Container) bool {
+	if c.GangOf(c.Pod) != "" || crewed(c.Pod) || joins(k) {
 		return false
 	}
 	switch o := c.Owner().(type) {
@@ -138,15 +143,33 @@ func alone(c *check.Case) bool {
 	return takePart(c) == 1
 }
 
+// crewed says whether the pod has a training system's label by which pods of several owners belong together.
+func crewed(p *corev1.Pod) bool {
+	return slices.ContainsFunc(crews[:5], func(key string) bool { return p.Labels[key] != "" })
+}
+
+// joining is what a container is told only where processes of several pods serve one model: SGLang's address of the first of them, a member
+// of a Ray cluster, and the script by which vLLM's images start one.
+var joining = []string{"--dist-init-addr", "ray start", "multi-node-serving.sh"}
+
+// joins says whether the container's program is one of several, on other pods: what it is told of GPUs is about all of them.
+func joins(k *life.Container) bool {
+	if f, ok := findFlag(k.Command, k.Args, nodeFlags...); ok {
+		return f.value > 1
+	}
+	return slices.ContainsFunc(slices.Concat(k.Command, k.Args), func(item string) bool {
+		told := func(word string) bool { return strings.Contains(item, word) }
+		return slices.ContainsFunc(joining, told) || slices.ContainsFunc(nodeFlags, told) // of nodes that a variable counts
+	})
+}
+
 // takePart is how many pods work together; 0 where that is not known, or where pods of other owners may.
 func takePart(c *check.Case) int {
 	if c.GangOf(c.Pod) != "" || grouped(c) || len(c.Owners) > 1 && c.Owners[0] != c.Owner() && !plainMaker(c.Owners[0]) {
 		return 0
 	}
-	for _, key := range crews[:5] {
-		if c.Pod.Labels[key] != "" {
-			return 0
-		}
+	if crewed(c.Pod) {
+		return 0
 	}
 	return makes(c.Owner())
 }
