@@ -45,6 +45,11 @@ func (c *checker) unheeded() {
 	}
 	c.keysAlone()
 	for i := range c.items {
+		for _, path := range withoutAmount(c.items[i].Object, "", 0) {
+			c.ask(&c.items[i], refOf(c.items[i].Object, c.namespace).String()+": "+path+" (it has no value: none is asked for)")
+		}
+	}
+	for i := range c.items {
 		u := unstructured.Unstructured{Object: c.items[i].Object}
 		kind := u.GroupVersionKind()
 		for _, namespace := range []string{cmp.Or(u.GetNamespace(), c.namespace), ""} {
@@ -64,6 +69,34 @@ func (c *checker) unheeded() {
 			break
 		}
 	}
+}
+
+// withoutAmount are the requests and limits below the path that name a resource and no amount of it, as in a line that somebody has yet to
+// finish. The API server takes them for 0.
+func withoutAmount(tree any, at string, depth int) (out []string) {
+	if depth > 64 {
+		return nil
+	}
+	switch v := tree.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			path := strings.TrimPrefix(at+"."+key, ".")
+			if list, ok := v[key].(map[string]any); ok && strings.HasSuffix(at, ".resources") && (key == "limits" || key == "requests") {
+				for _, name := range slices.Sorted(maps.Keys(list)) {
+					if list[name] == nil {
+						out = append(out, path+"."+name)
+					}
+				}
+				continue
+			}
+			out = append(out, withoutAmount(v[key], path, depth+1)...)
+		}
+	case []any:
+		for i, item := range v {
+			out = append(out, withoutAmount(item, fmt.Sprintf("%s[%d]", at, i), depth+1)...)
+		}
+	}
+	return out
 }
 
 // keysAlone notes the keys for other schedulers on objects without pods that tell of them: namespaces, priority classes, and workloads

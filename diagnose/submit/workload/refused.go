@@ -27,6 +27,9 @@ type Fault struct {
 func Refused(p *Part) *Fault {
 	var all *Fault
 	pod := p.Pods[0]
+	if len(pod.Spec.Containers) == 0 {
+		return &Fault{Cause: invalidManifest, Message: "spec of its pods.containers: there are none: the API server refuses such a pod"}
+	}
 	if err := firstOf(invalidLabels("labels of its pods", pod.Labels), invalidKeys("annotations of its pods", pod.Annotations), invalidNames("spec of its pods", &pod.Spec)); err != nil {
 		all = &Fault{Cause: invalidManifest, Message: err.Error()}
 	}

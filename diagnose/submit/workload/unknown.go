@@ -84,6 +84,8 @@ func (w *Workload) unknownInTemplates(u *unstructured.Unstructured) {
 			path, of = path+"/spec", &corev1.PodSpec{}
 		} else if job, ok := strings.CutSuffix(path, "/spec/template"); ok && u.GetKind() == "JobSet" {
 			path, of = job, &batchv1.JobTemplateSpec{}
+		} else if in := at(u.Object, path); in["kind"] == "Pod" && in["apiVersion"] == "v1" { // a pod that is written out in another object
+			of = &corev1.Pod{}
 		}
 		for _, field := range beyond(at(u.Object, path), of) {
 			w.Vain = append(w.Vain, fmt.Sprintf("%s.%s (there is no such field)", dotted(path), field))
