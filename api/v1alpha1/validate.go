@@ -112,6 +112,10 @@ const (
 	maxExtendedAmount = 1_000_000
 )
 
+// partsOfGPUs are the resources by which NVIDIA's and HAMi's device plugins, and others that share GPUs, offer them and parts of them. What
+// NVIDIA's network operator offers has the same domain: nvidia.com/hostdev.
+var partsOfGPUs = regexp.MustCompile(`^nvidia\.com/(v?gpu|mig-|priority$)`)
+
 // validateExtended refuses what is no extended resource by Kubernetes' rule, and what other fields of a pool decide.
 func validateExtended(amounts map[string]int32, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
@@ -123,7 +127,7 @@ func validateExtended(amounts map[string]int32, at *field.Path) field.ErrorList 
 		switch {
 		case len(validation.IsQualifiedName(name)) > 0 || !qualified || domain == "kubernetes.io" || strings.HasSuffix(domain, ".kubernetes.io") || strings.HasPrefix(name, corev1.DefaultResourceRequestsPrefix):
 			errs = append(errs, field.Invalid(at.Key(name), name, "must be an extended resource such as google.com/tpu"))
-		case domain == "nvidia.com" || domain == "berth.dev":
+		case domain == "berth.dev" || domain == "nvidia.com" && partsOfGPUs.MatchString(name):
 			errs = append(errs, field.Forbidden(at.Key(name), "is set from spec.gpus, spec.mig and spec.sharing; use those"))
 		}
 		errs = append(errs, between(at.Key(name), int64(amounts[name]), 0, maxExtendedAmount)...)

@@ -75,6 +75,12 @@ func TestValidate(t *testing.T) {
 		{name: "GPUs as other resources", ours: true, want: "spec.extendedResources[nvidia.com/gpu]", edit: func(p *v1alpha1.Pool) {
 			p.Spec.ExtendedResources = map[string]int32{"nvidia.com/gpu": 8, "google.com/tpu": 4}
 		}},
+		{name: "parts of GPUs as other resources", ours: true, want: "spec.extendedResources[nvidia.com/vgpu-memory]", edit: func(p *v1alpha1.Pool) {
+			p.Spec.ExtendedResources = map[string]int32{"nvidia.com/vgpu-memory": 8, "nvidia.com/hostdev": 16}
+		}},
+		{name: "a MIG device as another resource", ours: true, want: "spec.extendedResources[nvidia.com/mig-1g.10gb]", edit: func(p *v1alpha1.Pool) {
+			p.Spec.ExtendedResources = map[string]int32{"nvidia.com/mig-1g.10gb": 7}
+		}},
 		{name: "CPU as another resource", ours: true, want: "spec.extendedResources[cpu]", edit: func(p *v1alpha1.Pool) { p.Spec.ExtendedResources = map[string]int32{"cpu": 8} }},
 		{name: "less than nothing", ours: true, want: "spec.extendedResources[google.com/tpu]", edit: func(p *v1alpha1.Pool) {
 			p.Spec.ExtendedResources = map[string]int32{"google.com/tpu": -1}

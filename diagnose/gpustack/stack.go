@@ -250,7 +250,7 @@ func OffersMIG(n *corev1.Node) bool {
 func Renamed(list corev1.ResourceList) (most int64) {
 	//archtest:any-order the largest is the same in any
 	for name, q := range list {
-		if n := string(name); name != WholeGPU && strings.HasPrefix(n, "nvidia.com/") && !strings.HasPrefix(n, migPrefix) {
+		if n := string(name); name != WholeGPU && strings.HasPrefix(n, "nvidia.com/") && !strings.HasPrefix(n, migPrefix) && !networkWords.MatchString(n) {
 			most = max(most, q.Value())
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
@@ -180,6 +181,18 @@ func TestGPUsByClaim(t *testing.T) {
 		f := &facts.Facts{Objects: facts.Objects{Nodes: []*corev1.Node{n}, ResourceSlices: []*resourcev1.ResourceSlice{s}}}
 		if got := Of(f).byClaim(n); got != want {
 			t.Errorf("%s: by claim %v, want %v", driver, got, want)
+		}
+	}
+}
+
+// Network cards in NVIDIA's domain are no GPUs under another name.
+func TestRenamed(t *testing.T) {
+	for want, list := range map[int64]corev1.ResourceList{
+		0: {"nvidia.com/hostdev": resource.MustParse("16"), "nvidia.com/rdma-vf": resource.MustParse("16"), "nvidia.com/mig-1g.10gb": resource.MustParse("7"), WholeGPU: resource.MustParse("8")},
+		4: {"nvidia.com/gpu.shared": resource.MustParse("4"), "nvidia.com/mlnxnics": resource.MustParse("16")},
+	} {
+		if got := Renamed(list); got != want {
+			t.Errorf("%v: %d, want %d", list, got, want)
 		}
 	}
 }
