@@ -102,6 +102,7 @@ func (a *against) world(ctx context.Context, s Streams) (submit.World, error) {
 			Facts: fleetFacts(booted, time.Now().UTC().Truncate(time.Second)), Against: "fleet", Bare: true,
 			Assumes: []string{"all nodes of fleet " + a.fleet + " are up, and nothing runs on them"},
 		}
+		answerTo(&w, fleet.SchedulersOf(pools))
 		for _, name := range a.dialects {
 			if err := speak(&w, name); err != nil {
 				return submit.World{}, err
@@ -160,15 +161,9 @@ func speak(w *submit.World, name string) error {
 	if len(names) == 0 { // its users keep the name that they have
 		names = []string{corev1.DefaultSchedulerName}
 	}
-	if w.Model.For == nil {
-		w.Model.For = []string{scheduler.DefaultName}
-	}
 	w.Facts.Speaks = append(w.Facts.Speaks, name)
-	w.Model.Dialects, w.Model.For = append(w.Model.Dialects, name), append(w.Model.For, names...)
-	w.Facts.Answers = w.Model.For
-	for _, n := range names {
-		w.Facts.Leases = append(w.Facts.Leases, leaseOf(n, w.Facts.At))
-	}
+	w.Model.Dialects = append(w.Model.Dialects, name)
+	answerTo(w, names)
 	for i, text := range d.Install().Objects {
 		u := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(text), &u.Object); err != nil {
@@ -190,6 +185,21 @@ func speak(w *submit.World, name string) error {
 		k.Add(&w.Facts.Objects, o)
 	}
 	return nil
+}
+
+// answerTo has Berth answer the scheduler names beside its own.
+func answerTo(w *submit.World, names []string) {
+	if len(names) == 0 {
+		return
+	}
+	if w.Model.For == nil {
+		w.Model.For = []string{scheduler.DefaultName}
+	}
+	w.Model.For = append(w.Model.For, names...)
+	w.Facts.Answers = w.Model.For
+	for _, n := range names {
+		w.Facts.Leases = append(w.Facts.Leases, leaseOf(n, w.Facts.At))
+	}
 }
 
 // leaseOf is the lease of a scheduler that runs.

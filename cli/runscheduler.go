@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/fleet"
 	"github.com/berth-dev/berth/kube/dialect/all"
 	"github.com/berth-dev/berth/kube/provision"
 	"github.com/berth-dev/berth/kube/scheduler"
@@ -51,7 +52,7 @@ func (s *session) startScheduler(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	pods := []string{scheduler.DefaultName}
+	pods := append([]string{scheduler.DefaultName}, fleet.SchedulersOf(s.pools)...)
 	if s.defaultScheduler == berthScheduler {
 		pods = append(pods, corev1.DefaultSchedulerName)
 	}

@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/fleet/device"
 	"github.com/berth-dev/berth/fleet/gpu"
+	"github.com/berth-dev/berth/kube/dialect/hami"
 )
 
 // Booted is a fleet as it is once every node is up and its GPU stack runs, without a cluster: what the API server would
@@ -88,6 +90,15 @@ func shippedPluginConfigs() (map[string]string, error) {
 		return nil, fmt.Errorf("read the configurations of the device plugin: %w", err)
 	}
 	return m.Data, nil
+}
+
+// SchedulersOf are the names of schedulers that come with the pools' GPU stacks, for which Berth's stands in: users of HAMi, which brings a
+// scheduler and a webhook along, write its name into pods.
+func SchedulersOf(pools []v1alpha1.Pool) []string {
+	if slices.ContainsFunc(pools, func(p v1alpha1.Pool) bool { return p.Spec.Sharing == v1alpha1.SharingHAMi }) {
+		return []string{hami.SchedulerName}
+	}
+	return nil
 }
 
 // addClasses adds what an installation brings for everybody: classes of volumes and of devices.
