@@ -34,10 +34,21 @@ func affinityTargetMissing(c *check.Case) []check.Finding {
 		return nil // none, or the others are somewhere: then room there is the question
 	}
 	terms := place.Near(c.Pod)
+	at, lacks := slices.IndexFunc(terms, func(t corev1.PodAffinityTerm) bool { return undivided(c, t.TopologyKey) }), "no such pod has a node"
+	unlabelled := at >= 0 // then no node will do whatever pods there are, such as those like itself
+	if unlabelled {
+		lacks = "no node has the label " + terms[at].TopologyKey
+	}
+	at = max(at, 0)
+	t := &terms[at]
 	found := check.Finding{
 		Fit:      true,
-		Message:  fmt.Sprintf("it has to be in the same %s as a pod with %s, and no such pod has a node", place.DomainWord(terms[0].TopologyKey), place.SelectorText(terms[0].LabelSelector)),
-		Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]", Value: terms[0].TopologyKey + ": " + place.SelectorText(terms[0].LabelSelector)}},
+		Message:  fmt.Sprintf("it has to be in the same %s as a pod with %s, and %s", place.DomainWord(t.TopologyKey), place.SelectorText(t.LabelSelector), lacks),
+		Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[%d]", at), Value: t.TopologyKey + ": " + place.SelectorText(t.LabelSelector)}},
+	}
+	if unlabelled {
+		found.Edits = relaxNear(c)
+		return []check.Finding{found}
 	}
 	waiting := targetsWaiting(c)
 	switch {
@@ -54,6 +65,11 @@ func affinityTargetMissing(c *check.Case) []check.Finding {
 		found.Edits = append([]edit.Edit{lookIn(c, p.Namespace)}, found.Edits...)
 	}
 	return []check.Finding{found}
+}
+
+// undivided says whether no node has the label of the topology key. A kubelet gives its node the host's name.
+func undivided(c *check.Case, key string) bool {
+	return key != corev1.LabelHostname && !slices.ContainsFunc(c.Nodes, func(n *corev1.Node) bool { _, ok := n.Labels[key]; return ok })
 }
 
 // targetElsewhere is a pod with a node that it would have to be near, if the namespace were one of those that its affinity names.
