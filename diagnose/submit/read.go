@@ -276,6 +276,11 @@ func notPlanned(o facts.Object) string {
 	case facts.KindOf(kind.Group, kind.Kind) != nil || slices.ContainsFunc(all.Dialects(), func(d dialect.Dialect) bool { return hasKind(d.Kinds(), kind) }):
 		return ""
 	}
+	for _, d := range all.Dialects() { // a setting of the project's own controllers
+		if slices.ContainsFunc(d.Kinds(), func(k dialect.Kind) bool { return k.Group == kind.Group }) {
+			return fmt.Sprintf("%s%s is not read, and nothing that it says has an effect: docs/from-%s.md lists what is read", facts.RefTo(o), asks, d.Name())
+		}
+	}
 	return fmt.Sprintf("%s%s was not planned: which pods kind %s of %s has is not known", facts.RefTo(o), asks, kind.Kind, kind.Group)
 }
 

@@ -174,11 +174,14 @@ func TestWhatHasNoTemplateIsSaid(t *testing.T) {
 {apiVersion: example.com/v1, kind: Widget, metadata: {name: w}, spec: {limits: {cpu: 1}}}
 ---
 {apiVersion: ray.io/v1, kind: RayJob, metadata: {name: r}, spec: {rayClusterSpec: {headGroupSpec: {template: {spec: {serviceAccountName: a}}}}}}
+---
+{apiVersion: kueue.x-k8s.io/v1beta2, kind: ProvisioningRequestConfig, metadata: {name: c}, spec: {provisioningClassName: queued.example.com}}
 `))
 	want := []string{
 		"trainjob/ft, which asks for nvidia.com/gpu, has no pods here: it names no runtime",
 		"widget/w was not planned: which pods kind Widget of example.com has is not known",
 		"rayjob/r has no pods here: no pod template of it is in the manifests",
+		"provisioningrequestconfig/c is not read, and nothing that it says has an effect: docs/from-kueue.md lists what is read",
 	}
 	var got []string
 	for _, f := range r.Findings {
