@@ -167,6 +167,9 @@ func loadCase(t *testing.T, name string, seed uint64) testCase {
 	return testCase{name: name, facts: facts, answer: a}
 }
 
+// readBeside are kinds of groups that have rows in the table, and have none themselves: clusters serve them, and they are read.
+var readBeside = []string{"VolumeAttachment", "MultiKueueConfig", "MultiKueueCluster"}
+
 // readFacts reads objects as an API server would give them. Two kinds of document are not objects: "kind: Unseen"
 // lists what may not be read, and "kind: Logs" has the last lines of containers.
 func readFacts(t *testing.T, name string, objects []byte, d *drawn) *facts.Facts {
@@ -203,7 +206,7 @@ func readFacts(t *testing.T, name string, objects []byte, d *drawn) *facts.Facts
 			group = ""
 		}
 		k := facts.KindOf(group, head.Kind)
-		beside := head.Kind == "VolumeAttachment" || !slices.ContainsFunc(facts.Kinds, func(k *facts.KindInfo) bool { return k.Group == group })
+		beside := slices.Contains(readBeside, head.Kind) || !slices.ContainsFunc(facts.Kinds, func(k *facts.KindInfo) bool { return k.Group == group })
 		if k == nil && beside { // of a project that no check knows, or a kind that is read beside the table
 			k = facts.Found(schema.FromAPIVersionAndKind(head.APIVersion, head.Kind))
 		}

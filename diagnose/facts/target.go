@@ -228,6 +228,9 @@ func (f *Facts) PodsMadeBy(o Object) []*corev1.Pod {
 			}
 		}
 	}
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		out = append(out, f.namedBy(u)...)
+	}
 	if c, ok := o.(*schedulingv1alpha3.CompositePodGroup); ok {
 		for _, p := range f.Pods {
 			if slices.Contains(f.Above(p), c) {

@@ -70,10 +70,48 @@ func silent(c *check.Case, d *place.Devices, class *resourcev1.DeviceClass) *che
 		return silentNodes(c, class, offers, evidence)
 	case len(incomplete) > 0:
 		return &check.Finding{Evidence: evidence, Message: fmt.Sprintf("no device of class %s can be had: of pool %s not all ResourceSlices are published", class.Name, wording.Few(incomplete))}
+	case driver != "" && nearDriver(c, driver) != "":
+		return renamedDriver(c, class, driver, nearDriver(c, driver), evidence)
 	case driver != "":
 		return &check.Finding{Evidence: evidence, Message: fmt.Sprintf("no device of class %s is offered: driver %s has published no ResourceSlice with one", class.Name, driver)}
 	}
 	return &check.Finding{Evidence: evidence, Message: fmt.Sprintf("no device of class %s is offered by any driver", class.Name)}
+}
+
+// nearDriver is a driver that has published devices and whose name is nearly the one given; "" for none.
+func nearDriver(c *check.Case, driver string) string {
+	near := ""
+	for _, s := range c.ResourceSlices {
+		switch has := s.Spec.Driver; {
+		case has == driver:
+			return ""
+		case place.Misspelt(driver, has) && (near == "" || has < near):
+			near = has
+		}
+	}
+	return near
+}
+
+// renamedDriver is about a class that asks for the devices of a driver that is called a little otherwise.
+func renamedDriver(c *check.Case, class *resourcev1.DeviceClass, driver, near string, evidence []facts.Evidence) *check.Finding {
+	f := &check.Finding{
+		Evidence: evidence,
+		Message:  fmt.Sprintf("no device of class %s is offered: the class asks for driver %s, which has published no ResourceSlice, and %s has", class.Name, driver, near),
+	}
+	after := class.DeepCopy()
+	var ops []edit.Op
+	for i, s := range after.Spec.Selectors {
+		if s.CEL == nil || driverIs.FindStringSubmatch(s.CEL.Expression) == nil {
+			continue
+		}
+		expression := driverIs.ReplaceAllStringFunc(s.CEL.Expression, func(found string) string { return strings.Replace(found, driver, near, 1) })
+		after.Spec.Selectors[i].CEL = &resourcev1.CELDeviceSelector{Expression: expression}
+		ops = append(ops, edit.Op{Op: "replace", Path: edit.Pointer("spec", "selectors", fmt.Sprint(i), "cel", "expression"), Value: expression})
+	}
+	if len(ops) > 0 {
+		f.Edits = []edit.Edit{{Side: edit.Cluster, Cost: edit.CostWord, Text: fmt.Sprintf("have device class %s ask for driver %s in place of %s", class.Name, near, driver), Set: []facts.Object{after}, Command: edit.PatchLine(class, "json", ops)}}
+	}
+	return f
 }
 
 // silentNodes are those that have GPUs, as their labels say, and for which the driver offers nothing, where it does

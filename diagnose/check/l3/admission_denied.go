@@ -1,12 +1,14 @@
 package l3
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/life"
+	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
@@ -63,10 +65,25 @@ func admissionDenied(c *check.Case) []check.Finding {
 		f.Advice = "Give the controller's service account the right that it lacks."
 	case life.ByOther:
 		f.Message = fmt.Sprintf("the API server refuses %s: %s", what, said)
+		f.Evidence = append(f.Evidence, ruleOfNamespace(c, r.Text)...)
 	default:
 		return nil
 	}
 	return []check.Finding{f}
+}
+
+// ruleOfNamespace is the annotation of the pod's namespace that an admission plugin of the API server goes by, where the words are of one.
+func ruleOfNamespace(c *check.Case, text string) []facts.Evidence {
+	for _, rule := range []struct{ words, key string }{
+		{"conflict with its namespace whitelist", "scheduler.alpha.kubernetes.io/tolerationsWhitelist"}, // PodTolerationRestriction
+		{"namespace node label selector", "scheduler.alpha.kubernetes.io/node-selector"},                // PodNodeSelector
+	} {
+		ns := place.Named(c.Namespaces, "", c.Pod.Namespace)
+		if ns != nil && strings.Contains(text, rule.words) {
+			return []facts.Evidence{{Object: facts.RefTo(ns).In(), Field: fmt.Sprintf("metadata.annotations[%q]", rule.key), Value: cmp.Or(ns.Annotations[rule.key], "absent")}}
+		}
+	}
+	return nil
 }
 
 // policySeen is what the policy itself says, where it may be read: its expressions, and when the binding applies.

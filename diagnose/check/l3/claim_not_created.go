@@ -7,11 +7,14 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/life"
+	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/internal/spelling"
 )
@@ -62,6 +65,7 @@ func claimUnmade(c *check.Case, claim *corev1.PodResourceClaim, template string)
 	}
 	r := life.Denial(c)
 	switch {
+	case lacksAdminAccess(c, template, &f):
 	case r == nil:
 		if said := claimSaid(c); len(said) > 0 { // in words that are not known here
 			f.Message = fmt.Sprintf("no claim is made for %s of pod %s from template %s: %s", claim.Name, c.Pod.Name, template, wording.Shortened(wording.OneLine(said[0].Value), 300))
@@ -80,6 +84,34 @@ func claimUnmade(c *check.Case, claim *corev1.PodResourceClaim, template string)
 		f.Message = fmt.Sprintf("no claim is made for %s of pod %s from template %s: %s", claim.Name, c.Pod.Name, template, wording.Shortened(wording.OneLine(r.Text), 300))
 	}
 	return []check.Finding{f}
+}
+
+// adminLabel is what a namespace needs before claims in it may ask for adminAccess: to devices that others use
+// (k8s.io/api/resource/v1, DRAAdminNamespaceLabelKey).
+const adminLabel = "resource.kubernetes.io/admin-access"
+
+// lacksAdminAccess is about a template that asks for what only namespaces with a label may have, and a namespace without it: the API server takes
+// no claim that is made from it.
+func lacksAdminAccess(c *check.Case, template string, f *check.Finding) bool {
+	t := place.Named(c.ResourceClaimTemplates, c.Pod.Namespace, template)
+	ns := place.Named(c.Namespaces, "", c.Pod.Namespace)
+	if t == nil || ns == nil || ns.Labels[adminLabel] == "true" {
+		return false
+	}
+	at := slices.IndexFunc(t.Spec.Spec.Devices.Requests, func(r resourcev1.DeviceRequest) bool {
+		return r.Exactly != nil && ptr.Deref(r.Exactly.AdminAccess, false)
+	})
+	if at < 0 {
+		return false
+	}
+	f.Owner = check.Policy
+	f.Message = fmt.Sprintf("template %s asks for adminAccess to devices, and the API server takes such claims only in namespaces with the label %s=true, which %s does not have", template, adminLabel, ns.Name)
+	f.Evidence = append([]facts.Evidence{
+		{Object: facts.RefTo(t).In(), Field: fmt.Sprintf("spec.spec.devices.requests[%d].exactly.adminAccess", at), Value: "true"},
+		{Object: facts.RefTo(ns).In(), Field: fmt.Sprintf("metadata.labels[%q]", adminLabel), Value: "absent"},
+	}, f.Evidence...)
+	f.Advice = "Have the namespace labelled, if its authors may see the devices of others; or ask without adminAccess."
+	return true
 }
 
 // claimMissing says that the named template or claim is not in the namespace.

@@ -90,13 +90,11 @@ func treeIncomplete(c *check.Case) []check.Finding {
 // foreignGangIncomplete is about the groups of other schedulers, which count the pods that name them.
 func foreignGangIncomplete(c *check.Case) []check.Finding {
 	group, need, members := queue.ForeignGroup(c)
-	if group == nil || !c.Exists || int64(len(members)) >= need || c.WasEdited(group) {
-		return nil
+	if group == nil {
+		return wordedGangIncomplete(c)
 	}
-	for _, p := range members {
-		if m := c.Controller(p); m != nil && c.MissingPods(m) > 0 {
-			return nil // why they are not made is for others to say
-		}
+	if !c.Exists || int64(len(members)) >= need || c.WasEdited(group) || awaitsOthers(c, members) {
+		return nil
 	}
 	r := facts.RefTo(group)
 	return []check.Finding{{
@@ -106,13 +104,33 @@ func foreignGangIncomplete(c *check.Case) []check.Finding {
 	}}
 }
 
+// awaitsOthers says whether more members are wanted by those who make them: why they are not made is for others to say.
+func awaitsOthers(c *check.Case, members []*corev1.Pod) bool {
+	return slices.ContainsFunc(members, func(p *corev1.Pod) bool {
+		m := c.Controller(p)
+		return m != nil && c.MissingPods(m) > 0
+	})
+}
+
+// wordedGangIncomplete is about groups that their members describe, each for itself.
+func wordedGangIncomplete(c *check.Case) []check.Finding {
+	name, key, need, members := queue.WordedGroup(c)
+	if name == "" || !c.Exists || len(members) >= need || c.Edited() || awaitsOthers(c, members) {
+		return nil
+	}
+	return []check.Finding{{
+		Message:  fmt.Sprintf("group %s needs %s to start, and %s, and nobody makes more", name, wording.Pods(need), wording.Existing(len(members))),
+		Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("metadata.annotations[%q]", key), Value: fmt.Sprint(need)}},
+		Advice:   "Make the missing members under the same name of the group, or have its pods say a number that there will be.",
+		Healthy:  c.Age() < life.Patience,
+	}}
+}
+
 // kueueGroupIncomplete is about plain pods that Kueue admits together: it makes no Workload before all are there.
 func kueueGroupIncomplete(c *check.Case, members []*corev1.Pod) []check.Finding {
 	const key = "kueue.x-k8s.io/pod-group-total-count"
-	for _, p := range members {
-		if m := c.Controller(p); m != nil && c.MissingPods(m) > 0 {
-			return nil // why they are not made is for others to say
-		}
+	if awaitsOthers(c, members) {
+		return nil
 	}
 	f := check.Finding{
 		Message:  fmt.Sprintf("group %s of Kueue is to have %s pods, and %s, and nobody makes more: Kueue makes no Workload for it before", c.Pod.Labels[queue.KueueGroupName], c.Pod.Annotations[key], wording.Existing(len(members))),

@@ -39,18 +39,25 @@ func gpuTaint(c *check.Case) []check.Finding {
 	}
 	var out check.Finding
 	var texts []string
-	nodes := 0
+	nodes, gave := 0, ""
 	for _, s := range sets[:min(len(sets), 3)] {
 		nodes += len(s.nodes)
 		e := place.Toleration(c, s.taints...)
 		texts = append(texts, strings.TrimPrefix(e.Text, "add a toleration for "))
+		if class, had := place.ToleratedByClass(c, s.taints); class != nil && out.Owner == "" {
+			out.Owner, gave = check.Platform, fmt.Sprintf("; RuntimeClass %s gave the toleration to pod %s, and gives it no more", class.Name, had.Name)
+			out.Evidence = append(out.Evidence, facts.Evidence{Object: facts.RefTo(class).In(), Field: "scheduling.tolerations", Value: "none for " + texts[0]})
+			if e, ok := place.ToleratesInClass(c, class, s.taints); ok {
+				out.Edits = append(out.Edits, e)
+			}
+		}
 		out.Edits = append(out.Edits, e)
 		for _, t := range s.taints {
 			out.Evidence = append(out.Evidence, facts.Evidence{Object: "node/" + s.nodes[0], Field: fmt.Sprintf("spec.taints[key=%q]", t.Key), Value: podspec.TaintText(t)})
 		}
 	}
 	out.Fit = true
-	out.Message = fmt.Sprintf("%s with the taint %s, which marks %s, and the pod does not tolerate it", nodesHave(nodes), strings.Join(texts, " or "), marked(sets[0].taints))
+	out.Message = fmt.Sprintf("%s with the taint %s, which marks %s, and the pod does not tolerate it", nodesHave(nodes), strings.Join(texts, " or "), marked(sets[0].taints)) + gave
 	return []check.Finding{out}
 }
 

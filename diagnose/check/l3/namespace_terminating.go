@@ -2,12 +2,14 @@ package l3
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/life"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
 var namespaceTerminatingCheck = check.Check{
@@ -36,6 +38,10 @@ func namespaceTerminating(c *check.Case) []check.Finding {
 		for _, s := range n.Status.Conditions {
 			if s.Status == corev1.ConditionTrue && s.Message != "" {
 				f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(n).In(), Field: fmt.Sprintf("status.conditions[%s].message", s.Type), Value: s.Message})
+				if f.Advice == "" && strings.HasSuffix(string(s.Type), "Failure") { // of the controller that empties it
+					f.Message += "; what empties it fails: " + wording.Shortened(s.Message, 200)
+					f.Advice = "Have the failure repaired, an API that no server answers for instance: until then the namespace does not go, and cannot be made anew."
+				}
 			}
 		}
 		return []check.Finding{f}

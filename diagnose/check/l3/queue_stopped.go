@@ -9,7 +9,9 @@ import (
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/queue"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/internal/spelling"
 	"github.com/berth-dev/berth/kube/dialect"
 )
 
@@ -53,13 +55,13 @@ func queueStopped(c *check.Case) []check.Finding {
 		}
 	}
 	if active := dialect.ConditionOf(v.Cluster, "Active"); active != nil && active.Status == "False" {
-		return []check.Finding{kueueBroken(v, active)}
+		return []check.Finding{kueueBroken(c, v, active)}
 	}
 	return v.Found(v.Name()+" is stopped", nil)
 }
 
-// kueueBroken is a ClusterQueue that is not stopped by anyone's word, and not active either.
-func kueueBroken(v *queue.KueueView, active *dialect.Condition) check.Finding {
+// kueueBroken is a ClusterQueue that is not stopped by anyone's word, and not active either: what it is made of does not exist, or is not well.
+func kueueBroken(c *check.Case, v *queue.KueueView, active *dialect.Condition) check.Finding {
 	found := check.Finding{
 		Message:  fmt.Sprintf("ClusterQueue %s is not active: %s", v.Cluster.GetName(), strings.TrimSuffix(cmp.Or(active.Message, active.Reason), ".")),
 		Evidence: []facts.Evidence{{Object: facts.RefTo(v.Cluster).In(), Field: `status.conditions["Active"]`, Value: active.Reason}},
@@ -71,6 +73,29 @@ func kueueBroken(v *queue.KueueView, active *dialect.Condition) check.Finding {
 		found.Advice = "The queue is being deleted: use another."
 	default:
 		found.Advice = "Make what the queue names and does not find, or take it out of the queue."
+	}
+	for said, depth := active.Message, 0; depth < 3; depth++ { // each names the next: the queue its check, the check its clusters
+		faults := queue.KueueFaults(c, said)
+		if len(faults) == 0 {
+			break
+		}
+		said = faults[0].Value
+		found.Message += fmt.Sprintf("; %s says %s", faults[0].Object, wording.Shortened(said, 160))
+		found.Evidence = append(found.Evidence, faults...)
+	}
+	for _, r := range queue.KueueReferences(c.Facts, v.Cluster) {
+		if !c.Sees(facts.KindOf("kueue.x-k8s.io", strings.TrimSuffix(r.Kind, ".kueue.x-k8s.io")).Name(), "") || c.ForeignNamed(r.Kind, "", r.Name) != nil {
+			continue
+		}
+		found.Evidence = append(found.Evidence, r.Evidence)
+		if near, ok := spelling.Closest(r.Name, c.ForeignNames(r.Kind, "")); ok {
+			found.Message += fmt.Sprintf("; there is %s", near)
+			if e, can := r.Renamed(v.Cluster, near); can {
+				found.Edits = append(found.Edits, queue.KueueOnly(c, e)...)
+			} else {
+				found.Advice = fmt.Sprintf("Make a flavor that names %s, and have the queue use it: %s of a flavor cannot be changed; or make what it names.", near, r.Field)
+			}
+		}
 	}
 	return found
 }

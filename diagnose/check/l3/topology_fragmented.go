@@ -11,6 +11,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/queue"
+	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
 )
 
@@ -30,6 +31,9 @@ func topologyFragmented(c *check.Case) []check.Finding {
 	if found := queue.BerthSaid(c, why.TopologyFragmented); found != nil {
 		return found
 	}
+	if t := queue.VolcanoTierOf(c); t != nil && c.Waits() {
+		return []check.Finding{tierTooLow(t)}
+	}
 	v := queue.Kueue(c)
 	if v == nil || v.Cause != why.TopologyFragmented {
 		return nil
@@ -46,6 +50,24 @@ func topologyFragmented(c *check.Case) []check.Finding {
 		}
 	}
 	return []check.Finding{found}
+}
+
+// tierTooLow words a group whose pods have to be closer together than there is room for.
+func tierTooLow(t *queue.VolcanoTier) check.Finding {
+	r := facts.RefTo(t.Group)
+	found := check.Finding{
+		Message:  fmt.Sprintf("%s needs %s in one HyperNode of tier %d at the most, and the largest of these has room for %d now", r, wording.Pods(t.Need), t.Allowed, t.Room),
+		Evidence: []facts.Evidence{{Object: r.In(), Field: "spec.networkTopology.highestTierAllowed", Value: fmt.Sprint(t.Allowed)}},
+		Advice:   "Wait, or move small jobs together; or ask for mode soft.",
+	}
+	if t.Most < t.Need {
+		found.Owner, found.Advice = check.User, "Ask for fewer pods, or for mode soft."
+		found.Message = fmt.Sprintf("%s needs %s in one HyperNode of tier %d at the most, and the largest of these has room for %d when it is empty", r, wording.Pods(t.Need), t.Allowed, t.Most)
+	}
+	if t.Wider > 0 {
+		found.Advice = fmt.Sprintf("Let highestTierAllowed be %d, where one HyperNode is large enough, or ask for mode soft; a Job of Volcano has it in spec.networkTopology.", t.Wider)
+	}
+	return found
 }
 
 func topologyEvidence(c *check.Case) []facts.Evidence {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/queue"
 	"github.com/berth-dev/berth/diagnose/internal/supply"
 	"github.com/berth-dev/berth/engine/why"
@@ -43,6 +44,14 @@ func unknownTopologyLevel(c *check.Case) []check.Finding {
 	}
 	if found := queue.BerthSaid(c, why.UnknownTopologyLevel); found != nil {
 		return found
+	}
+	if wrong, what, near := queue.KaiLevel(c); wrong != nil && c.Waits() {
+		found := check.Finding{Message: fmt.Sprintf("its group asks for %s, which does not exist", what), Evidence: []facts.Evidence{*wrong}}
+		if near != "" {
+			found.Message += fmt.Sprintf("; %s does", near)
+			found.Edits = queue.KaiRename(c, wrong, near)
+		}
+		return []check.Finding{found}
 	}
 	v := queue.Kueue(c)
 	if v == nil || v.Cause != why.UnknownTopologyLevel {

@@ -128,6 +128,8 @@ func unbound(c *check.Case, v *place.PodVolume) *check.Finding {
 		return nil
 	case place.StorageClassNamed(c.Facts, class) == nil:
 		return otherClass(c, claim, say(check.User, "claim %s asks for storage class %s, which does not exist", claim.Name, class))
+	case attributesMissing(c, claim) != "":
+		return otherAttributes(c, claim, say(check.User, "claim %s asks for volume attributes class %s, which does not exist", claim.Name, attributesMissing(c, claim)))
 	case !place.WaitsForPod(place.StorageClassNamed(c.Facts, class)):
 		return soon(c, claim, say(check.Storage, "claim %s has no volume, %s after it was made; storage class %s makes them at once%s", claim.Name, wording.RoundAge(c.Now.Sub(claim.CreationTimestamp.Time)), class, complaint(c, claim)))
 	case place.StorageClassNamed(c.Facts, class).Provisioner == "kubernetes.io/no-provisioner" && !anyVolume(c, claim):
@@ -391,6 +393,30 @@ func sourceOf(claim *corev1.PersistentVolumeClaim) (kind, name string) {
 func otherClass(c *check.Case, claim *corev1.PersistentVolumeClaim, f *check.Finding) *check.Finding {
 	for _, class := range place.ClassesFor(c.Facts, place.ClassOf(claim)) {
 		f.Edits = append(f.Edits, place.ClaimAnew(claim, class))
+	}
+	return f
+}
+
+// attributesKind are the classes that say how a volume is made: how fast, for instance.
+const attributesKind = "VolumeAttributesClass.storage.k8s.io"
+
+// attributesMissing is the volume attributes class that the claim names, where there is none of that name; "" else.
+func attributesMissing(c *check.Case, claim *corev1.PersistentVolumeClaim) string {
+	name := ptr.Deref(claim.Spec.VolumeAttributesClassName, "")
+	if name == "" || len(c.Foreign[attributesKind]) == 0 || c.ForeignNamed(attributesKind, "", name) != nil {
+		return "" // where none was read, it is not known whether there are any
+	}
+	return name
+}
+
+// otherAttributes offers the class that may have been meant.
+func otherAttributes(c *check.Case, claim *corev1.PersistentVolumeClaim, f *check.Finding) *check.Finding {
+	f.Evidence = append([]facts.Evidence{{Object: facts.RefTo(claim).In(), Field: "spec.volumeAttributesClassName", Value: *claim.Spec.VolumeAttributesClassName}}, f.Evidence...)
+	f.Advice = "Make the class, or make the claim anew with one that exists."
+	for _, name := range c.ForeignNames(attributesKind, "") {
+		if place.Misspelt(*claim.Spec.VolumeAttributesClassName, name) {
+			f.Edits = append(f.Edits, place.ClaimWithAttributes(claim, name, place.StorageClassNamed(c.Facts, place.ClassOf(claim))))
+		}
 	}
 	return f
 }

@@ -169,7 +169,7 @@ func mayNot(c *check.Case, k *life.Container, line string) (string, check.Findin
 // losesProcess is about a process of the program that was killed from outside, as the kernel does when a container's memory is used up:
 // the container's first process lives on, so that the kubelet does not call it OOMKilled.
 func losesProcess(c *check.Case, k *life.Container, _ string) (string, check.Finding) {
-	limit := k.Resources.Limits[corev1.ResourceMemory]
+	limit, _ := memoryLimit(c.Pod, k)
 	if limit.IsZero() {
 		return "lost a process, which was killed, as the kernel does where a node has no memory left", check.Finding{Advice: "Request as much memory as the program needs, so that it gets a node that has it."}
 	}
@@ -222,7 +222,7 @@ func mountShm(c *check.Case, k *life.Container) edit.Edit {
 		Ops:     []edit.Op{add(len(place.Written(c).Spec.Volumes), "/spec/volumes", volume), add(len(life.Authored(c, k).VolumeMounts), k.Path("volumeMounts"), mount)},
 		Assumes: "the node has memory enough for what the processes share",
 	}
-	if limit := k.Resources.Limits[corev1.ResourceMemory]; !limit.IsZero() {
+	if limit, _ := memoryLimit(c.Pod, k); !limit.IsZero() {
 		e.Assumes = "the memory limit of " + limit.String() + " has room for what the processes share"
 	}
 	return e
@@ -288,6 +288,11 @@ func findsNoName(c *check.Case, k *life.Container, line string) (string, check.F
 		case service != p.Spec.Subdomain:
 			f.Advice = fmt.Sprintf("Have the program ask for %s.%s.", host, p.Spec.Subdomain)
 			return fmt.Sprintf("looks for pod %s by the name %s, and its name in DNS is %s.%s", p.Name, name, host, p.Spec.Subdomain), f
+		case p.Spec.NodeName == "":
+			return fmt.Sprintf("looks for pod %s by the name %s, and the pod has no node, and so no name in DNS", p.Name, name), check.Finding{
+				Evidence: []facts.Evidence{{Object: facts.RefTo(p).In(), Field: "spec.nodeName", Value: "none"}},
+				Advice:   fmt.Sprintf("Ask why pod %s waits: when it runs, this one finds it.", p.Name),
+			}
 		}
 		f.Advice = fmt.Sprintf("See that Service %s is in the namespace, is headless (clusterIP: None), selects the pods, and has publishNotReadyAddresses: true: without it a pod has no name before it is ready.", service)
 		return fmt.Sprintf("looks for pod %s by the name %s, which DNS does not have: no headless Service %s gives it to the pod", p.Name, name, service), f
@@ -329,6 +334,28 @@ func pinsNoMemory(c *check.Case, k *life.Container, _ string) (string, check.Fin
 	}
 }
 
+// memoryLimit is the limit on memory that the container runs under, and its field: its own, or, where it has none, the one of the pod as a
+// whole.
+func memoryLimit(p *corev1.Pod, k *life.Container) (limit resource.Quantity, field string) {
+	if own, ok := k.Resources.Limits[corev1.ResourceMemory]; ok || !limitedAsAWhole(p, k) {
+		list := "containers"
+		if k.Init {
+			list = "initContainers"
+		}
+		return own, fmt.Sprintf("spec.%s[%q].resources.limits.memory", list, k.Name)
+	}
+	return p.Spec.Resources.Limits[corev1.ResourceMemory], "spec.resources.limits.memory"
+}
+
+// limitedAsAWhole says whether the container's only limit on memory is the one that all of the pod's containers share.
+func limitedAsAWhole(p *corev1.Pod, k *life.Container) bool {
+	if _, own := k.Resources.Limits[corev1.ResourceMemory]; own || p.Spec.Resources == nil {
+		return false
+	}
+	_, ok := p.Spec.Resources.Limits[corev1.ResourceMemory]
+	return ok
+}
+
 // moreMemory doubles the limit, and the request where it is the same; more than once where the pod itself says that it
 // needs more, as those of Berth's own fleet do.
 func moreMemory(c *check.Case, k *life.Container, limit resource.Quantity) edit.Edit {
@@ -340,13 +367,25 @@ func moreMemory(c *check.Case, k *life.Container, limit resource.Quantity) edit.
 			double.Add(double)
 		}
 	}
+	return setMemory(c, k, limit, double, assumes)
+}
+
+// setMemory raises the limit, and the request where it is the same.
+func setMemory(c *check.Case, k *life.Container, limit, to resource.Quantity, assumes string) edit.Edit {
+	noun, path, authored := k.Noun(), k.Path("resources"), life.Authored(c, k).Resources.Requests
+	if limitedAsAWhole(c.Pod, k) {
+		noun, path, authored = "the pod as a whole", "/spec/resources", nil
+		if r := place.Written(c).Spec.Resources; r != nil {
+			authored = r.Requests
+		}
+	}
 	e := edit.Edit{
-		Side: edit.Workload, Cost: 2, Text: fmt.Sprintf("raise the memory limit of %s from %s to %s", k.Noun(), &limit, &double),
-		Ops:     []edit.Op{{Op: "replace", Path: k.Path("resources", "limits", "memory"), Value: double.String()}},
+		Side: edit.Workload, Cost: 2, Text: fmt.Sprintf("raise the memory limit of %s from %s to %s", noun, &limit, &to),
+		Ops:     []edit.Op{{Op: "replace", Path: path + "/limits/memory", Value: to.String()}},
 		Assumes: assumes,
 	}
-	if request, ok := life.Authored(c, k).Resources.Requests[corev1.ResourceMemory]; ok && request.Cmp(limit) == 0 {
-		e.Ops = append(e.Ops, edit.Op{Op: "replace", Path: k.Path("resources", "requests", "memory"), Value: double.String()})
+	if request, ok := authored[corev1.ResourceMemory]; ok && request.Cmp(limit) == 0 {
+		e.Ops = append(e.Ops, edit.Op{Op: "replace", Path: path + "/requests/memory", Value: to.String()})
 	}
 	return e
 }

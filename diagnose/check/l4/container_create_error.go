@@ -10,9 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/diagnose/check"
+	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/gpustack"
 	"github.com/berth-dev/berth/diagnose/internal/life"
+	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
 
@@ -96,16 +98,64 @@ func notCreated(c *check.Case, k *life.Container) (check.Finding, bool) {
 		}
 	}
 	what, owner := createFailure(k, text)
-	layer := check.L4
-	if owner == check.Platform {
-		layer = check.L2
-	}
-	return check.Finding{
-		Layer:    layer,
-		Message:  fmt.Sprintf("%s of pod %s does not start: %s", k.Noun(), c.Pod.Name, what),
+	f := check.Finding{
+		Layer:    check.L4,
 		Evidence: []facts.Evidence{k.Said(c.Pod, wording.Shortened(strings.ReplaceAll(strings.TrimSpace(text), "\n", " "), 300))},
 		Owner:    owner,
-	}, true
+	}
+	switch {
+	case ofTooLittleMemory.MatchString(text):
+		what, f.Owner = tooLittleMemory(c, k, &f), check.User
+	case wording.Mentions(text, "argument list too long"):
+		what, f.Owner = tooManyArguments(c, k, &f), check.User
+	case f.Owner == check.Platform:
+		f.Layer = check.L2
+	}
+	f.Message = fmt.Sprintf("%s of pod %s does not start: %s", k.Noun(), c.Pod.Name, what)
+	return f, true
+}
+
+// ofTooLittleMemory is how runc, crun and CRI-O say that the memory limit does not even hold what starts the program.
+var ofTooLittleMemory = regexp.MustCompile(`(?i)memory limit (too low|could be too low)|set memory limit \d+ too low|minimum memory limit allowed`)
+
+// tooLittleMemory is about a limit in which nothing runs, most often one with a wrong unit: an m is a thousandth of a byte.
+func tooLittleMemory(c *check.Case, k *life.Container, f *check.Finding) string {
+	limit, field := memoryLimit(c.Pod, k)
+	f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: field, Value: limit.String()})
+	f.Advice = "Raise the memory limit to what the program needs."
+	what := fmt.Sprintf("its memory limit of %s is less than the runtime needs to start it", &limit)
+	if meant, ok := podspec.MemoryMeant(limit); ok {
+		f.Edits = []edit.Edit{setMemory(c, k, limit, meant, meant.String()+" was meant")}
+		if limit.MilliValue()%1000 != 0 {
+			what += "; m is a thousandth of a byte"
+		}
+	}
+	return what
+}
+
+// tooManyArguments is about what the kernel takes no more of: a program's arguments and environment together. Every Service of the namespace
+// adds a dozen variables to the latter.
+func tooManyArguments(c *check.Case, k *life.Container, f *check.Finding) string {
+	f.Advice = "Give the program fewer or shorter arguments and variables, or a file in their place."
+	if links := c.Pod.Spec.EnableServiceLinks; links == nil || *links {
+		f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: "spec.enableServiceLinks", Value: "true"})
+		f.Edits = []edit.Edit{{Side: edit.Workload, Cost: edit.CostWord, Text: "set enableServiceLinks to false, so that the Services of the namespace add no variables",
+			Ops: []edit.Op{{Op: "add", Path: "/spec/enableServiceLinks", Value: false}}, Assumes: "the variables that Services add are what is too much, and the program reads none of them"}}
+	}
+	return "its arguments and its environment are more than the kernel takes"
+}
+
+// ofExecution says what the kernel answered when the runtime executed the command: that the file is not there is one answer of several.
+func ofExecution(text string) string {
+	switch {
+	case wording.Mentions(text, "permission denied"):
+		return "its command may not be executed"
+	case wording.Mentions(text, "exec format error"):
+		return "its command is no program for this machine"
+	case wording.Mentions(text, "is a directory"):
+		return "its command is a directory"
+	}
+	return "its command is not in the image"
 }
 
 // complaint is the part of the runtime's words that says what is wrong: the chain of calls before it is left out.
@@ -154,7 +204,7 @@ func createFailure(k *life.Container, text string) (string, check.Owner) {
 	line := complaint(text)
 	switch {
 	case ofCommand.MatchString(text):
-		return "its command is not in the image: " + line, check.ML
+		return ofExecution(line) + ": " + line, check.ML
 	case wording.Mentions(text, "runasnonroot", "run as root", "non-numeric user"):
 		return "the image runs as root and the pod forbids that: " + line, check.User
 	case wording.Mentions(text, "subpath"):

@@ -88,7 +88,7 @@ func crash(c *check.Case, k *life.Container, t *corev1.ContainerStateTerminated)
 	f := check.Finding{Evidence: []facts.Evidence{k.Said(c.Pod, fmt.Sprintf("%s, exit code %d, %s", t.Reason, t.ExitCode, wording.Number(k.Status.RestartCount, "restart")))}}
 	log := t.Message + "\n" + life.LastTail(c.Facts, c.Pod, k)
 	gpu := outOfGPUMemory(log)
-	limit := k.Resources.Limits[corev1.ResourceMemory]
+	limit, limitedBy := memoryLimit(c.Pod, k)
 	killer, sign := life.KilledBy(c, k)
 	blamed, told := blames(c, k, log, fmt.Sprintf("%s of pod %s", k.Noun(), c.Pod.Name), times)
 	switch {
@@ -104,7 +104,10 @@ func crash(c *check.Case, k *life.Container, t *corev1.ContainerStateTerminated)
 			f.Advice = "Request as much memory as the program needs, so that it gets a node that has it, and limit what others on the node use."
 			break
 		}
-		if l := place.GivenBy(c, string(corev1.ResourceMemory)); l != nil {
+		if limitedAsAWhole(c.Pod, k) {
+			f.Message = fmt.Sprintf("%s of pod %s was killed when the pod's containers used more memory than the %s that the pod has as a whole (%s)", k.Noun(), c.Pod.Name, &limit, times)
+			f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: limitedBy, Value: limit.String()})
+		} else if l := place.GivenBy(c, string(corev1.ResourceMemory)); l != nil {
 			f.Owner = check.User
 			f.Message += fmt.Sprintf("; the pod sets no limit, and LimitRange %s gives it that", l.Name)
 			f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(l).In(), Field: "spec.limits", Value: "default memory"})

@@ -14,7 +14,7 @@ type stall struct {
 }
 
 var (
-	stallMeeting = regexp.MustCompile(`(?i)waiting for ranks: \d+ of \d+ joined|\d+/\d+ clients joined|waiting for (all )?(the )?(other )?(workers|ranks|peers|processes)\b|timed out initializing process group|rendezvous.*timed out|store.* timed out|failed to connect to the (master|head)`)
+	stallMeeting = regexp.MustCompile(`(?i)waiting for ranks: \d+ of \d+ joined|\d+/\d+ clients joined|waiting for (all )?(the )?(other )?(workers|ranks|peers|processes)\b|timed out initializing process group|rendezvous.*timed out|store.* timed out|failed to connect to the (master|head)|waiting for \d+ more (workers?|ranks?|peers?|nodes?)\b|client socket has (timed out|failed to connect)|timed out (after \S+ )?(while )?trying to connect to`)
 	stallLost    = regexp.MustCompile(`(?i)still waiting for rank \d+|all ranks are stalled|watchdog caught collective operation timeout|nccl.*(timed out|unhandled system error|remote process exited)|ran for \d+ milliseconds before timing out|heartbeat monitor timed out`)
 	progress     = regexp.MustCompile(`(?i)\b(step|iter|iteration|epoch|batch)\b[ =:\[]*\d+|\bloss[ =:]+\d|\d+(\.\d+)?\s*(it/s|s/it|tokens/s)|init complete|resuming from step|" 200\b`)
 )

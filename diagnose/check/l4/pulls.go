@@ -8,6 +8,7 @@ import (
 )
 
 const (
+	outdated       = "it is of a format that the node's container runtime does not take any more"
 	otherPlatform  = "it was not built for the node's architecture"
 	denied         = "the registry denies access: a pull secret is missing or wrong"
 	deniedOrNone   = "it does not exist, or may not be read without a pull secret"
@@ -36,6 +37,8 @@ func pullFailure(reason, text string) (what string, owner check.Owner) {
 		return rateLimited, check.Platform
 	case wording.Mentions(text, "pull qps exceeded"):
 		return kubeletLimited, check.Platform
+	case wording.Mentions(text, "is no longer supported since"):
+		return outdated, check.ML
 	case wording.Mentions(text, "no match for platform", "exec format"):
 		return otherPlatform, check.ML
 	case wording.Mentions(text, "dial unix "): // of the node itself, as are all of its sockets
@@ -58,6 +61,7 @@ func pullFailure(reason, text string) (what string, owner check.Owner) {
 
 // pullAdvice is what helps where neither name nor secret is at fault.
 var pullAdvice = map[string]string{
+	outdated:       "Build the image anew, or copy it with a tool that writes its manifest in today's format (OCI, or Docker's schema 2).",
 	diskFull:       "Free space on the node's disk for images, or move the pod to another node; the kubelet removes unused images only when the disk is nearly full.",
 	kubeletLimited: "Wait: the kubelet tries again. Where pods start many at a time, raise registryPullQPS and registryBurst in the kubelet's configuration.",
 	rateLimited:    "Wait: the kubelet tries again. Pull as somebody who may pull more, or through a mirror of the registry.",

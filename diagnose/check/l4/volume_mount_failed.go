@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -28,7 +29,7 @@ var volumeMountFailedCheck = check.Check{
 func volumeMountFailed(c *check.Case) []check.Finding {
 	all := slices.DeleteFunc(life.Troubles(c, "FailedAttachVolume", "FailedMount", "FailedMapVolume"), func(e *corev1.Event) bool { return saidOfClaim(c, e) })
 	if len(all) == 0 {
-		return standingVolumes(c)
+		return append(changesOwners(c), standingVolumes(c)...)
 	}
 	e := all[0]
 	if _, ok := parseMissing(c.Pod, e.Message); ok {
@@ -85,6 +86,26 @@ func volumeMountFailed(c *check.Case) []check.Finding {
 		f.Layer, f.Owner, f.Advice = check.L2, check.Platform, fmt.Sprintf("Have the CSI driver's pod on node %s repaired: the kubelet does not know the driver.", c.Pod.Spec.NodeName)
 	}
 	return []check.Finding{f}
+}
+
+// ownersIn is how long the kubelet may change owners of files before it is strange; it speaks every minute while it does.
+const ownersIn = 10 * time.Minute
+
+// changesOwners is about a volume of so many files that to give each to the pod's fsGroup takes long. The pod starts when it is done; to make it
+// anew would begin from the start.
+func changesOwners(c *check.Case) []check.Finding {
+	all := life.Troubles(c, "VolumePermissionChangeInProgress")
+	if len(all) == 0 || c.Pod.Spec.SecurityContext == nil || c.Pod.Spec.SecurityContext.FSGroup == nil || c.Now.Sub(life.Since(c.Pod)) < ownersIn {
+		return nil
+	}
+	return []check.Finding{{
+		Owner:   check.User,
+		Message: fmt.Sprintf("the kubelet of node %s has been giving every file of a volume of pod %s to group %d for %s: %s", c.Pod.Spec.NodeName, c.Pod.Name, *c.Pod.Spec.SecurityContext.FSGroup, wording.Minutes(c.Now.Sub(life.Since(c.Pod))), wording.Shortened(all[0].Message, 200)),
+		Evidence: []facts.Evidence{
+			{Object: facts.RefTo(c.Pod).In(), Field: "spec.securityContext.fsGroup", Value: fmt.Sprint(*c.Pod.Spec.SecurityContext.FSGroup)}, life.Shown(all[0]),
+		},
+		Advice: "Let it finish: the pod starts then. For the pods to come, set fsGroupChangePolicy: OnRootMismatch in their securityContext, so that a volume whose files have the group already is left as it is.",
+	}}
 }
 
 var processedClaim = regexp.MustCompile(`error processing PVC ([^/ ]+)/([^: ]+): `)

@@ -6,6 +6,9 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
@@ -55,6 +58,13 @@ func Disagreements(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolu
 	}
 	if claim.Spec.StorageClassName != nil {
 		differs("spec.storageClassName", v.Spec.StorageClassName, *claim.Spec.StorageClassName, true)
+	}
+	differs("spec.volumeMode", string(ptr.Deref(v.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)), string(ptr.Deref(claim.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)), false)
+	if claim.Status.Phase == corev1.ClaimPending { // that of a bound claim may change, and its volume's follows
+		differs("spec.volumeAttributesClassName", ptr.Deref(v.Spec.VolumeAttributesClassName, ""), ptr.Deref(claim.Spec.VolumeAttributesClassName, ""), true)
+	}
+	if selector, err := metav1.LabelSelectorAsSelector(claim.Spec.Selector); err == nil && claim.Spec.Selector != nil && claim.Spec.VolumeName == "" && !selector.Matches(labels.Set(v.Labels)) {
+		out = append(out, Disagreement{Evidence: facts.Evidence{Object: at, Field: "metadata.labels", Value: labels.Set(v.Labels).String()}, Text: fmt.Sprintf("metadata.labels do not match %s, which the claim selects", selector)})
 	}
 	for _, mode := range claim.Spec.AccessModes {
 		if !slices.Contains(v.Spec.AccessModes, mode) {

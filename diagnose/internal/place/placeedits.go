@@ -33,11 +33,7 @@ func Toleration(c *check.Case, taints ...corev1.Taint) edit.Edit {
 	var texts []string
 	for _, t := range taints {
 		texts = append(texts, podspec.TaintText(t))
-		tol := corev1.Toleration{Key: t.Key, Operator: corev1.TolerationOpEqual, Value: t.Value, Effect: t.Effect}
-		if strings.Contains(t.Key, "/") || t.Value == "" {
-			tol.Operator, tol.Value = corev1.TolerationOpExists, ""
-		}
-		list = append(list, tol)
+		list = append(list, tolerationFor(t))
 	}
 	e := edit.Edit{Side: edit.Workload, Cost: edit.CostWord, Text: "add a toleration for " + strings.Join(texts, " and "), Assumes: TermsOf(taints)}
 	if e.Assumes != "" {
@@ -51,6 +47,13 @@ func Toleration(c *check.Case, taints ...corev1.Taint) edit.Edit {
 		e.Ops = append(e.Ops, edit.Op{Op: "add", Path: "/spec/tolerations/-", Value: t})
 	}
 	return e
+}
+
+func tolerationFor(t corev1.Taint) corev1.Toleration {
+	if strings.Contains(t.Key, "/") || t.Value == "" {
+		return corev1.Toleration{Key: t.Key, Operator: corev1.TolerationOpExists, Effect: t.Effect}
+	}
+	return corev1.Toleration{Key: t.Key, Operator: corev1.TolerationOpEqual, Value: t.Value, Effect: t.Effect}
 }
 
 // ownTolerations are those of the pod that the API server does not give to every pod.

@@ -79,6 +79,17 @@ func ClaimAnew(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClas
 	return madeBy(e, after, class)
 }
 
+// ClaimWithAttributes is the edit that makes the claim, which has no volume yet, again with another volume attributes class.
+func ClaimWithAttributes(claim *corev1.PersistentVolumeClaim, name string, class *storagev1.StorageClass) edit.Edit {
+	after := claim.DeepCopy()
+	after.Spec.VolumeAttributesClassName = &name
+	e := edit.Edit{
+		Side: edit.Workload, Cost: edit.CostWord, Text: fmt.Sprintf("make claim %s anew with volume attributes class %s", claim.Name, name),
+		Command: claimAgain(claim, edit.Op{Op: "add", Path: "/spec/volumeAttributesClassName", Value: name}),
+	}
+	return madeBy(e, after, class)
+}
+
 // ClaimWithout is the edit that makes the claim again without its volume, which is gone: the class, which need not be the claim's, makes
 // another.
 func ClaimWithout(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) edit.Edit {

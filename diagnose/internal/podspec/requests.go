@@ -37,6 +37,27 @@ func Amounts(spec *corev1.PodSpec) map[string]int64 {
 	return out
 }
 
+// HoldsEmpty is how many pods of the spec the node has room for when nothing runs on it.
+func HoldsEmpty(n *corev1.Node, spec *corev1.PodSpec) int {
+	free := make(map[string]int64)
+	for name, q := range n.Status.Allocatable {
+		free[string(name)] = Amount(string(name), q)
+	}
+	return Holds(free, spec)
+}
+
+// Holds is how many pods of the spec the amounts are enough for.
+func Holds(free map[string]int64, spec *corev1.PodSpec) int {
+	n := max(0, free[string(corev1.ResourcePods)])
+	//archtest:any-order the least counts
+	for name, v := range Amounts(spec) {
+		if v > 0 {
+			n = min(n, max(0, free[name]/v))
+		}
+	}
+	return int(n)
+}
+
 // FillFrom is the list with what it lacks taken from another.
 func FillFrom(l, from corev1.ResourceList) corev1.ResourceList {
 	for name, q := range from {

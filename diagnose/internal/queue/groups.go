@@ -8,31 +8,17 @@ import (
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
-	"github.com/berth-dev/berth/kube/dialect/kai"
-	"github.com/berth-dev/berth/kube/dialect/volcano"
 )
-
-// coschedulingGroups are those of the coscheduling plugin (scheduler-plugins, apis/scheduling/v1alpha1).
-const coschedulingGroups = "PodGroup.scheduling.x-k8s.io"
-
-// groupKeys are the annotations and labels by which pods name a PodGroup of another project, and its kind. All of them have
-// spec.minMember.
-var groupKeys = []struct{ key, kind string }{
-	{"scheduling.k8s.io/group-name", volcano.PodGroups},
-	{"scheduling.volcano.sh/group-name", volcano.PodGroups},
-	{"scheduling.x-k8s.io/pod-group", coschedulingGroups},
-	{"pod-group-name", kai.PodGroups},
-}
 
 // ForeignGroup is the PodGroup of another project that the pod names, how many members it starts with, and the pods that name it
 // and have not ended; nil for none.
 func ForeignGroup(c *check.Case) (group *unstructured.Unstructured, need int64, members []*corev1.Pod) {
-	for _, k := range groupKeys {
-		name := named(c.Pod, k.key)
+	for _, k := range facts.GroupKeys {
+		name := facts.Named(c.Pod, k.Key)
 		if name == "" {
 			continue
 		}
-		if group = c.ForeignNamed(k.kind, c.Pod.Namespace, name); group == nil {
+		if group = c.ForeignNamed(k.Kind, c.Pod.Namespace, name); group == nil {
 			continue
 		}
 		need, _, _ = unstructured.NestedInt64(group.Object, "spec", "minMember")
@@ -40,7 +26,7 @@ func ForeignGroup(c *check.Case) (group *unstructured.Unstructured, need int64, 
 			need = int64(f)
 		}
 		for _, p := range c.Pods {
-			if p.Namespace == c.Pod.Namespace && named(p, k.key) == name && !facts.Ended(p) && p.DeletionTimestamp == nil {
+			if p.Namespace == c.Pod.Namespace && facts.Named(p, k.Key) == name && !facts.Ended(p) && p.DeletionTimestamp == nil {
 				members = append(members, p)
 			}
 		}
@@ -49,11 +35,30 @@ func ForeignGroup(c *check.Case) (group *unstructured.Unstructured, need int64, 
 	return nil, 0, nil
 }
 
-func named(p *corev1.Pod, key string) string {
-	if v := p.Annotations[key]; v != "" {
-		return v
+// wordedKeys are the annotations and labels in which pods describe a group that no object does: its name, and how many members it starts
+// with (Koordinator, apis/extension/coscheduling.go; scheduler-plugins, before there were PodGroups).
+var wordedKeys = []struct{ name, need string }{
+	{"gang.scheduling.koordinator.sh/name", "gang.scheduling.koordinator.sh/min-available"},
+	{"pod-group.scheduling.sigs.k8s.io/name", "pod-group.scheduling.sigs.k8s.io/min-available"},
+}
+
+// WordedGroup is the group that the pod itself describes, and no object: its name, the key that says how many members it starts with, how
+// many that are, and the pods of it that have not ended; "" for none.
+func WordedGroup(c *check.Case) (name, key string, need int, members []*corev1.Pod) {
+	for _, k := range wordedKeys {
+		name, key = facts.Named(c.Pod, k.name), k.need
+		need, _ = strconv.Atoi(facts.Named(c.Pod, key))
+		if name == "" || need == 0 {
+			continue
+		}
+		for _, p := range c.Pods {
+			if p.Namespace == c.Pod.Namespace && facts.Named(p, k.name) == name && !facts.Ended(p) && p.DeletionTimestamp == nil {
+				members = append(members, p)
+			}
+		}
+		return name, key, need, members
 	}
-	return p.Labels[key]
+	return "", "", 0, nil
 }
 
 // KueueGroupName is the label of plain pods that Kueue admits together.

@@ -127,13 +127,7 @@ func holdsPods(f *facts.Facts, n *corev1.Node, spec *corev1.PodSpec) int64 {
 			free[name] -= v
 		}
 	}
-	n64 := max(0, free[string(corev1.ResourcePods)])
-	for name, v := range podspec.Amounts(spec) {
-		if v > 0 {
-			n64 = min(n64, max(0, free[name]/v))
-		}
-	}
-	return n64
+	return int64(podspec.Holds(free, spec))
 }
 
 // KueuePods is how many pods of the target's Workload have to be together.
