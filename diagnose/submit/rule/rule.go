@@ -74,7 +74,7 @@ func Rules() []*Rule {
 	return []*Rule{
 		&wholeAndSlice, &requestsOnly, &gangWithoutQueue, &noRetries, &noCheckpoint, &newerCUDA, &cannotMeet, &unknownModel,
 		&strandsGPUs, &untoleratedTaint, &bareQuotaKey, &volumeElsewhere, &countedReclaims, &unknownClass, &unkept, &warned,
-		&noTarget, &beyondRoom, &unheeded, &unplanned,
+		&noTarget, &beyondRoom, &unheeded, &unplanned, &littleMemory, &sharedVolume,
 	}
 }
 
