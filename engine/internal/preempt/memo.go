@@ -85,7 +85,7 @@ func (y *Cycle) failuresNow() *failures {
 }
 
 // claimKind tells apart claims that ask the same: so many pods of a class within one domain of a level, by the rights
-// of a queue and a priority. Everything that a claim's outcome depends on is in it or in the state of the model, but
+// of a queue, a user and a priority. Everything that a claim's outcome depends on is in it or in the state of the model, but
 // for the time that the gang stays and for the promise that it may have.
 type claimKind struct {
 	class    *index.Class
@@ -95,6 +95,8 @@ type claimKind struct {
 	priority int32
 	// soft says that all of it may be evicted: its queue asks less of it then, and so do bookings.
 	soft bool
+	// user is whose it is, where the queue limits its users; else "".
+	user string
 }
 
 // kind names the claim. It is false where no other claim can be just like it: members are unlike, or something about
@@ -104,7 +106,12 @@ func (c *claim) kind() (claimKind, bool) { return c.y.kindOf(c.g, c.t, c.q) }
 // kindOf is the kind of the claim that the gang of the queue would make.
 func (y *Cycle) kindOf(g *cluster.Gang, t cluster.Turn, q *cluster.Queue) (claimKind, bool) {
 	p, ok := y.Question(g, t)
-	return claimKind{class: p.Class, need: p.Need, level: p.Level, queue: q, priority: t.Priority, soft: g.Evictable}, ok
+	k := claimKind{class: p.Class, need: p.Need, level: p.Level, queue: q, priority: t.Priority, soft: g.Evictable}
+	//mutate: memo-user
+	if q.Spec != nil && len(q.Spec.UserLimits) > 0 {
+		k.user = g.User()
+	}
+	return k, ok
 }
 
 // special says whether the gang has rights that other gangs with the same request do not have: it was promised a start, and
