@@ -473,10 +473,8 @@ func (c *claim) settle() ([]*cluster.Hold, bool) {
 	pods := y.m.AllocatedSince(m)
 	out := y.holdsFor(c.g.Key, pods)
 	if !c.moving {
-		rivals := c.rivals(pods)
-		s.m.Rollback(m)
 		//mutate: rivals
-		if slices.ContainsFunc(rivals, rival.takes) {
+		if c.losesTo(pods) {
 			return nil, false
 		}
 		return out, true

@@ -18,43 +18,68 @@ import (
 // take: the room was of victims that were not theirs to evict. A rival whose turn is yet to come has the room first,
 // and the claimant asks again in the next cycle.
 
-// rival is a workload that may have the claimant evicted, and by what right.
-type rival struct {
-	*claim
-	right right
-}
-
-// mostRivals bounds how many are tried out for a set of victims: each costs what it costs to place it. The set passes
-// if there are more.
+// mostRivals bounds how many that wait are placed beside the claimant for a set of victims, and how many are tried in its
+// place. The set passes if there are more.
 const mostRivals = 16
 
-// rivals lists, with the pods of the claimant placed, those that could have it evicted and have no place beside it. Of
-// those that claim alike one is tried. It costs a comparison for each queue where the claimant's queues are within their
-// parts, and else a claim for each kind that waits.
-func (c *claim) rivals(pods []*cluster.Pod) (out []rival) {
+// losesTo says whether somebody who waits could have the claimant evicted, whose pods have been placed, and would have a
+// place where it is. Those that wait are placed beside it as long as there is room, each beside the ones before: what one
+// takes, the next has not.
+//
+// It costs a comparison for each queue where the claimant's queues are within their parts, and else a claim for each kind
+// that waits, and what it costs to place those that have a right to the place. All that it places is taken off again.
+func (c *claim) losesTo(pods []*cluster.Pod) bool {
 	y := c.y
 	if !c.g.Evictable || c.q.Frozen() || c.q.Spec != nil && c.q.Spec.Keeps || !slices.ContainsFunc(c.units, func(u *unit) bool { return u.taken }) {
-		return nil
+		return false
 	}
 	me := comer{c.q, c.t.Priority, cluster.ChargesOf(pods)}
 	if !c.borrows(me) {
-		return nil
+		return false
 	}
-	for _, alike := range y.inLine() {
-		i := slices.IndexFunc(alike.gangs, func(g *cluster.Gang) bool { return g != c.g && !y.m.HasHeld(g) && !y.isStarting(g) })
-		if i < 0 || alike.gangs[i].Payer == c.q {
+	m := y.m.Mark()
+	defer y.m.Rollback(m)
+	r := rivals{comer: me, of: c, pods: pods}
+	return slices.ContainsFunc(y.inLine(), r.have)
+}
+
+// rivals is those that wait as they look at a claimant's place.
+type rivals struct {
+	comer
+	of   *claim
+	pods []*cluster.Pod // of the claimant, at its place
+	// beside is how many were placed beside it so far, and tried how many were tried in its place.
+	beside, tried int
+}
+
+// have says whether one of those that claim alike would have the claimant's place. Once one of them has no room beside it, no other
+// has, and one that may claim by now speaks for all.
+func (r *rivals) have(alike *alike) bool {
+	y, room := r.of.y, true
+	for _, g := range alike.gangs {
+		if g.Payer == r.payer || r.beside >= mostRivals || r.tried >= mostRivals {
+			return false
+		}
+		if g == r.of.g || y.m.HasHeld(g) || y.isStarting(g) || y.Behind(g) || !room && !y.mayClaim(g) {
 			continue
 		}
-		g := alike.gangs[i]
 		x := y.newClaim(g, g.TurnNow())
-		if r, ok := x.outranks(me); ok && y.mayClaim(g) && !y.Behind(g) && !(rival{x, r}).starts() {
-			out = append(out, rival{x, r})
+		right, ok := x.outranks(r.comer)
+		if !ok {
+			return false
 		}
-		if len(out) == mostRivals {
-			break
+		if room && x.starts() {
+			r.beside++
+			continue
+		}
+		room = false
+		//mutate: rivals-claim-now -> true
+		if y.mayClaim(g) {
+			r.tried++
+			return x.startsWithout(r.pods, right)
 		}
 	}
-	return out
+	return false
 }
 
 // alike is gangs in line that claim the same, in order.
@@ -118,19 +143,24 @@ func (c *claim) borrows(x comer) bool {
 	return false
 }
 
-// starts says whether the rival has a place as things are now.
-func (r rival) starts() bool {
-	m := r.y.m.Mark()
-	defer r.y.m.Rollback(m)
-	return len(r.y.Gates(r.g)) == 0 && r.y.StartsBeside(r.g, r.t)
+// starts places the gang if it has a place now, and says whether it has.
+func (c *claim) starts() bool {
+	m := c.y.m.Mark()
+	if len(c.y.Gates(c.g)) == 0 && c.y.StartsBeside(c.g, c.t) {
+		return true
+	}
+	c.y.m.Rollback(m)
+	return false
 }
 
-// takes says whether the rival has a place now that the claimant has left it, and the right to it.
-func (r rival) takes() bool {
-	m := r.y.m.Mark()
-	defer r.y.m.Rollback(m)
-	return len(r.y.Gates(r.g)) == 0 && r.y.StartsBeside(r.g, r.t) &&
-		r.within(r.right.quota, r.dims, r.y.m.Quota, r.charges) && r.within(r.right.share, r.sharedDims(), fairShare, r.charges)
+// startsWithout says whether the gang would have a place without the pods, and the right to it.
+func (c *claim) startsWithout(pods []*cluster.Pod, r right) bool {
+	m := c.y.m.Mark()
+	defer c.y.m.Rollback(m)
+	for _, p := range pods {
+		c.y.m.Remove(p)
+	}
+	return c.starts() && c.within(r.quota, c.dims, c.y.m.Quota, c.charges) && c.within(r.share, c.sharedDims(), fairShare, c.charges)
 }
 
 // isLifted says whether the claim that is tried out has taken the running workload off its nodes, but for what is
