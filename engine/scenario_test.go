@@ -34,6 +34,21 @@ func TestScenarios(t *testing.T) {
 	})
 }
 
+// TestScenariosWithFewClasses plays every story with no more than one class of pods kept: classes are forgotten all the time,
+// and that changes no answer.
+func TestScenariosWithFewClasses(t *testing.T) {
+	eachStory(t, func(t *testing.T, story *scenario.Story, data []byte) {
+		story.Config.Classes = 1
+		got, err := scenario.Run(story)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(data), string(got)); diff != "" {
+			t.Errorf("%s (-with many +with one):\n%s", story.Name, diff)
+		}
+	})
+}
+
 // TestScenariosKeepTheLaw asks, after every step of every story: does planning leave the state alone, and
 // does a state loaded from the dump give the same answers, and does a plan made just before WakeAt say the same?
 func TestScenariosKeepTheLaw(t *testing.T) {

@@ -75,7 +75,7 @@ type Cycle struct {
 	// evictions finds, by pod, which of the plan's evictions is its own, as far as they were asked for (evictionOf).
 	evictions map[string]int
 
-	// waiting is those in line by what they claim; nil: not looked at yet (inLine).
+	// waiting is those in line by what they claim; nil: not looked at yet (findWaiting).
 	waiting []*alike
 
 	// freeing is the workloads that others are on their way out for; nil: not looked at yet.

@@ -215,7 +215,7 @@ type way struct {
 // It costs a trial where what leaves anyway is enough, and otherwise a search.
 func (c *claim) try(without []*cluster.Hold) (found way, ok bool) {
 	y := c.y
-	c.lookAtOwn()
+	c.lookAround()
 	// Trying says that all changes are rolled back before the lists of candidates are next asked for, so that the model
 	// notes none of them (Queue.Changes).
 	y.m.Trying, y.pursued = true, c

@@ -85,31 +85,35 @@ func (r *rivals) have(alike *alike) bool {
 // alike is gangs in line that claim the same, in order.
 type alike struct{ gangs []*cluster.Gang }
 
-// inLine groups those in line that have nothing yet and that nobody holds back, in the order of the first of each group.
-// The line does not change while a plan is made, so it is done once in a cycle, at the first set of victims for which it
-// matters; those that start meanwhile are dropped from the front of their group.
-func (y *Cycle) inLine() []*alike {
-	if y.waiting == nil {
-		y.waiting = make([]*alike, 0, 1)
-		of := make(map[claimKind]*alike)
-		y.Waiting(func(g *cluster.Gang) bool {
-			// What the claim has lifted is in line too if it waits for more, and runs.
-			if g.Payer == nil || g.Runs || g.Terms().Held || y.pursued.hasLifted(g) {
-				return true
-			}
-			kind, plain := y.kindOf(g, g.TurnNow(), y.queueOf(g))
-			if a := of[kind]; plain && a != nil {
-				a.gangs = append(a.gangs, g)
-				return true
-			}
-			a := &alike{[]*cluster.Gang{g}}
-			y.waiting = append(y.waiting, a)
-			if plain {
-				of[kind] = a
-			}
-			return true
-		})
+// findWaiting groups those in line that have nothing yet and that nobody holds back, in the order of the first of each group. The
+// line does not change while a plan is made, so it is done once in a cycle, before the first claim is tried out for which
+// it may matter: in a trial the claimant has a place and its victims have none, and neither asks what it asks now.
+func (y *Cycle) findWaiting() {
+	if y.waiting != nil {
+		return
 	}
+	y.waiting = make([]*alike, 0, 1)
+	of := make(map[claimKind]*alike)
+	y.Waiting(func(g *cluster.Gang) bool {
+		if g.Payer == nil || g.Runs || g.Terms().Held {
+			return true
+		}
+		kind, plain := y.kindOf(g, g.TurnNow(), y.queueOf(g))
+		if a := of[kind]; plain && a != nil {
+			a.gangs = append(a.gangs, g)
+			return true
+		}
+		a := &alike{[]*cluster.Gang{g}}
+		y.waiting = append(y.waiting, a)
+		if plain {
+			of[kind] = a
+		}
+		return true
+	})
+}
+
+// inLine is those groups, without those that started since at their fronts.
+func (y *Cycle) inLine() []*alike {
 	for _, a := range y.waiting {
 		for len(a.gangs) > 0 && y.isStarting(a.gangs[0]) {
 			a.gangs = a.gangs[1:]
@@ -124,17 +128,30 @@ func (y *Cycle) isStarting(g *cluster.Gang) bool {
 	return is
 }
 
-// hasLifted says whether the gang is among what was taken off its nodes for the claim.
-func (c *claim) hasLifted(g *cluster.Gang) bool {
-	return slices.ContainsFunc(c.units, func(u *unit) bool { return u.taken && u.of.Gang == g })
-}
-
 // borrows says whether one of the comer's queues is beyond its quota, or its share, of something that the comer takes.
 func (c *claim) borrows(x comer) bool {
 	m := c.y.m
 	for z := x.payer; z != nil; z = z.Parent {
 		over := func(dims []int, part func(*cluster.Queue, int) int64) bool {
 			return slices.ContainsFunc(dims, func(dim int) bool { return x.takes.At(dim) > 0 && z.Committed(dim) > part(z, dim) })
+		}
+		if over(m.Tree.PromisedDims, m.Quota) || over(c.sharedDims(), shareOrQuota) {
+			return true
+		}
+	}
+	return false
+}
+
+// mightBorrow says whether borrows could be true of the claimant once it has a place: a bound from above, as nothing that it counts in
+// its queues is known before but for plain requests.
+func (c *claim) mightBorrow() bool {
+	m := c.y.m
+	if _, plain := c.kind(); !plain || len(m.Config.Rates) > 0 || m.Varies(c.g.All()[0]) {
+		return true
+	}
+	for z := c.q; z != nil; z = z.Parent {
+		over := func(dims []int, part func(*cluster.Queue, int) int64) bool {
+			return slices.ContainsFunc(dims, func(dim int) bool { return c.needs.At(dim) > 0 && z.Committed(dim)+c.needs.At(dim) > part(z, dim) })
 		}
 		if over(m.Tree.PromisedDims, m.Quota) || over(c.sharedDims(), shareOrQuota) {
 			return true
@@ -170,9 +187,13 @@ func (y *Cycle) isLifted(t *running) bool {
 	return c != nil && slices.ContainsFunc(t.units, func(u *unit) bool { return u.claim == c.id && u.taken && u.size == nil })
 }
 
-// lookAtOwn brings the lists of what runs in the claimant's queues up to date, for rivals: in a trial they must not be.
-func (c *claim) lookAtOwn() {
+// lookAround brings up to date what losesTo reads and what cannot be found in a trial: the lists of what runs in the claimant's queues, and
+// who waits.
+func (c *claim) lookAround() {
 	for q := c.q; q != nil && c.q != &c.y.m.Unqueued; q = q.Parent {
 		c.y.runningBelow(q)
+	}
+	if !c.moving && c.mightBorrow() {
+		c.y.findWaiting()
 	}
 }
