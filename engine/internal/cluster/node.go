@@ -109,19 +109,10 @@ func (m *Model) UnsetNode(n *Node) {
 
 // forgetNode drops a node of which nothing is left.
 func (m *Model) forgetNode(n *Node) {
-	if n.Told == nil && len(n.Pods) == 0 && len(n.Nominated) == 0 && !m.holdsOn(n) {
+	if n.Told == nil && len(n.Pods) == 0 && len(n.Nominated) == 0 && len(n.Held) == 0 {
 		delete(m.Nodes, n.Name)
 		m.vacant = append(m.vacant, n.Index)
 	}
-}
-
-func (m *Model) holdsOn(n *Node) bool {
-	for _, h := range m.Holds {
-		if h.On == n {
-			return true
-		}
-	}
-	return false
 }
 
 // allocate moves free by the difference of two allocatables.

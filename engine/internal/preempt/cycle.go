@@ -78,6 +78,10 @@ type Cycle struct {
 	// waiting is those in line by what they claim; nil: not looked at yet (findWaiting).
 	waiting []*alike
 
+	// held is the places that could be outbid, by queue; knowsHeld says that they were looked at (heldPlaces).
+	held      []held
+	knowsHeld bool
+
 	// freeing is the workloads that others are on their way out for; nil: not looked at yet.
 	freeing map[string]bool
 	leavers leavers

@@ -1,6 +1,7 @@
 package preempt
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -21,32 +22,90 @@ import (
 // with the rules of legal.go. An attempt (claim.attempt) then ignores all of them at once, because it is not known which
 // one is in the way, and lose finds out which of them the claimant's place really costs: the others are put back.
 //
-// Nothing is kept: the list follows from the holds and accounts of the model at the moment of the claim.
+// The list follows from the holds and accounts of the model at the moment of the claim. What is kept for a cycle is only which
+// places there are, by queue and priority (heldPlaces).
 
 // outbid lists the places held for workloads that the claimant could evict if they ran there, by key, and notes the right
-// to each (c.rights). nil where nothing is held. It costs a look at each hold and, for holds of other queues, what covering
-// the hold costs (coversHeld).
+// to each (c.rights). In the claimant's own queue it costs a look at each place that is held for a lower priority. Places of
+// other queues are looked at only where the claimant's queue is within a part of its own, and each costs what covering it
+// costs (coversComer).
 func (c *claim) outbid() []*cluster.Hold {
-	s := c.y.Candidates
-	if len(s.m.Holds) == 0 {
-		return nil
-	}
+	c.rights = nil
 	var out []*cluster.Hold
-	c.rights = make(map[*cluster.Hold]right)
-	//archtest:any-order the result is sorted
-	for _, h := range s.m.Holds {
-		// A hold without a node keeps nothing. One for a pod that is moved (Coming) is not outbid: its workload has been
-		// evicted on the promise of the place.
-		if h.On == nil || h.Coming || h.IsFor(c.g) {
+	for _, held := range c.y.heldPlaces() {
+		own := held.payer == c.q
+		if !own && !c.hasPart() {
 			continue
 		}
-		if r, ok := c.outbids(h); ok {
-			c.rights[h] = r
-			out = append(out, h)
+		for _, h := range held.places {
+			if own && h.priority >= c.t.Priority {
+				break
+			}
+			// A hold without a node keeps nothing.
+			if h.On == nil || h.IsFor(c.g) {
+				continue
+			}
+			if r, ok := c.outbids(h.Hold); ok {
+				if c.rights == nil {
+					c.rights = make(map[*cluster.Hold]right)
+				}
+				c.rights[h.Hold] = r
+				out = append(out, h.Hold)
+			}
 		}
 	}
 	slices.SortFunc(out, func(a, b *cluster.Hold) int { return strings.Compare(a.Ref().Key, b.Ref().Key) })
 	return out
+}
+
+// held is places that are held at the cost of one queue, those for the lowest priorities first.
+type held struct {
+	payer  *cluster.Queue
+	places []heldPlace
+}
+
+// heldPlace is a place with the priority of the workload that it is held for.
+type heldPlace struct {
+	*cluster.Hold
+	priority int32
+}
+
+// heldPlaces groups the places that anybody could outbid, once in a cycle: which there are, for whom, and at which priority does not
+// change while a plan is made. A place for a pod that is moved (Coming) is not outbid, since its workload was evicted on the
+// promise of it; nor is one for a workload without a queue. The order of the groups does not count.
+func (y *Cycle) heldPlaces() []held {
+	if y.knowsHeld {
+		return y.held
+	}
+	y.knowsHeld = true
+	of := make(map[*cluster.Queue]int)
+	//archtest:any-order outbid sorts what it finds
+	for _, h := range y.m.Holds {
+		g := y.m.Awaiting(h.Gang)
+		if h.Coming || g == nil || g.Payer == nil {
+			continue
+		}
+		i, ok := of[g.Payer]
+		if !ok {
+			i = len(y.held)
+			of[g.Payer], y.held = i, append(y.held, held{payer: g.Payer})
+		}
+		y.held[i].places = append(y.held[i].places, heldPlace{h, g.TurnNow().Priority})
+	}
+	for _, x := range y.held {
+		slices.SortFunc(x.places, func(a, b heldPlace) int { return cmp.Compare(a.priority, b.priority) })
+	}
+	return y.held
+}
+
+// hasPart says whether the claimant's own queue is within its quota or its fair share with the claimant: else it has no right to
+// anything of another queue (exceeds).
+func (c *claim) hasPart() bool {
+	if c.q == &c.y.m.Unqueued {
+		return false
+	}
+	shared := c.sharedDims()
+	return len(c.dims) > 0 && c.fitsIn(c.q, c.y.m.Quota) || len(shared) > 0 && c.fitsShare(c.q, shared)
 }
 
 // right is how far up its tree the claimant's queue must be within its quota, and within its fair share, to have a place
