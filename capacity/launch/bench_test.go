@@ -40,21 +40,73 @@ func crowd(pools, gangs, kinds int) launch.World {
 	return x
 }
 
+// later is the world after its first decision was carried out: everything that was launched is on its way.
+func later(w launch.World) launch.World {
+	for _, d := range launch.Decide(w).Of(launch.Launch) {
+		w.Machines = append(w.Machines, launch.Machine{Name: d.Machine, Pool: d.Pool, Index: d.Index, Zone: d.Zone, From: d.From, For: d.For, State: launch.Launching, Launched: w.Now})
+	}
+	w.Now = w.Now.Add(time.Second)
+	return w
+}
+
+// empty is the world when its providers have nothing left in the zones.
+func empty(w launch.World, zones ...string) launch.World {
+	for _, p := range w.Pools {
+		for _, zone := range zones {
+			w.Stockouts = append(w.Stockouts, launch.Stockout{Pool: p.Name, Zone: zone, Error: "InsufficientInstanceCapacity", Until: w.Now.Add(time.Minute)})
+		}
+	}
+	return w
+}
+
+// counted is the world with reservations of which the provider said how much is left, and pools that keep a machine free.
+func counted(w launch.World) launch.World {
+	for i := range w.Reservations {
+		w.Reservations[i].Available, w.Reservations[i].Observed = new(3), w.Now
+	}
+	for i := range w.Pools {
+		w.Pools[i].Headroom = 1
+	}
+	return w
+}
+
+// within is the world whose gangs each ask for one domain of the level.
+func within(w launch.World, level string) launch.World {
+	for i := range w.Cluster.Gangs {
+		w.Cluster.Gangs[i].Layout.Required = level
+	}
+	return w
+}
+
 // BenchmarkDecide decides about 1,000 pools and 10,000 gangs. Its bar is one second of processor time on one core: cpu-ns/op, which
 // other work on the machine does not lengthen.
 func BenchmarkDecide(b *testing.B) {
 	for _, kinds := range []int{20, 1000} {
-		b.Run(fmt.Sprintf("kinds=%d", kinds), func(b *testing.B) {
-			w := crowd(1000, 10_000, kinds)
-			n := 0
-			runtime.GC()
-			before := cpuTime(b)
-			for b.Loop() {
-				n = len(launch.Decide(w).Of(launch.Launch))
-			}
-			b.ReportMetric(float64(cpuTime(b)-before)/float64(b.N), "cpu-ns/op")
-			b.ReportMetric(float64(n), "launches")
-		})
+		first := func() launch.World { return crowd(1000, 10_000, kinds) }
+		for _, c := range []struct {
+			name string
+			w    func() launch.World
+		}{
+			{"first", first},
+			{"launching", func() launch.World { return later(first()) }},
+			{"zone-empty", func() launch.World { return empty(first(), "a") }},
+			{"all-empty", func() launch.World { return empty(later(first()), "a", "b") }},
+			{"counted", func() launch.World { return counted(first()) }},
+			{"counted-launching", func() launch.World { return later(counted(first())) }},
+			{"one-zone", func() launch.World { return within(first(), "zone") }},
+		} {
+			b.Run(fmt.Sprintf("kinds=%d/%s", kinds, c.name), func(b *testing.B) {
+				w := c.w()
+				n := 0
+				runtime.GC()
+				before := cpuTime(b)
+				for b.Loop() {
+					n = len(launch.Decide(w).Of(launch.Launch))
+				}
+				b.ReportMetric(float64(cpuTime(b)-before)/float64(b.N), "cpu-ns/op")
+				b.ReportMetric(float64(n), "launches")
+			})
+		}
 	}
 }
 

@@ -36,10 +36,12 @@ type decider struct {
 	byName   map[string]*pool
 	reserved map[string]*Reservation
 	drawn    map[string]int // machines of a reservation, those that are launched now included
+	unseen   map[string]int // those of them that its provider had not given when it was asked
 	machines []*machine     // by name
 	taken    map[string]bool
-	ordinals map[string]int  // the next of a need
-	placed   map[string]bool // gangs that start
+	ordinals map[string]int         // the next of a need
+	placed   map[string]bool        // gangs that start
+	stocks   map[string][]*Stockout // those that are not over, by pool
 	trial    *trial
 	out      []Decision
 	wakeAt   time.Time
@@ -65,7 +67,7 @@ type machine struct {
 }
 
 func newDecider(w World) *decider {
-	d := &decider{w: w, byName: make(map[string]*pool), reserved: make(map[string]*Reservation), drawn: make(map[string]int), taken: make(map[string]bool), ordinals: make(map[string]int), placed: make(map[string]bool)}
+	d := &decider{w: w, byName: make(map[string]*pool), reserved: make(map[string]*Reservation), drawn: make(map[string]int), unseen: make(map[string]int), stocks: make(map[string][]*Stockout), taken: make(map[string]bool), ordinals: make(map[string]int), placed: make(map[string]bool)}
 	for _, p := range w.Pools {
 		if len(p.Zones) == 0 {
 			p.Zones = []string{""}
@@ -80,13 +82,19 @@ func newDecider(w World) *decider {
 	for i := range w.Reservations {
 		d.reserved[w.Reservations[i].Name] = &w.Reservations[i]
 	}
-	for _, m := range w.Machines {
-		d.machines = append(d.machines, &machine{Machine: m})
+	for i := range w.Stockouts {
+		if s := &w.Stockouts[i]; w.Now.Before(s.Until) {
+			d.stocks[s.Pool] = append(d.stocks[s.Pool], s)
+		}
+	}
+	for i := range w.Machines {
+		m := &w.Machines[i]
+		d.machines = append(d.machines, &machine{Machine: *m})
 		d.taken[m.Name] = true
 		if m.absent() {
 			continue
 		}
-		d.draw(m.From)
+		d.draw(m)
 		if p := d.byName[m.Pool]; p != nil {
 			p.count++
 			p.indices[m.Index] = true
@@ -100,9 +108,14 @@ func newDecider(w World) *decider {
 // absent says that its provider never gave it: it counts for nothing.
 func (m *Machine) absent() bool { return m.State == Failed && m.Launched.IsZero() }
 
-func (d *decider) draw(from Source) {
-	if from.Capacity == Reserved {
-		d.drawn[from.Reservation]++
+// draw counts the machine in the account of the reservation that pays for it.
+func (d *decider) draw(m *Machine) {
+	if m.From.Capacity != Reserved {
+		return
+	}
+	d.drawn[m.From.Reservation]++
+	if r := d.reserved[m.From.Reservation]; r != nil && m.Launched.After(r.Observed) {
+		d.unseen[r.Name]++
 	}
 }
 
@@ -197,23 +210,25 @@ func (d *decider) minimum() {
 
 // headroom launches what pools keep free.
 func (d *decider) headroom() {
+	idle := d.free()
 	for _, p := range d.pools {
 		if p.Headroom == 0 || p.Static != nil {
 			continue
 		}
-		for free := d.free(p); free < p.Headroom && d.launchFree(p, Headroom); free++ {
+		for free := idle[p.Name]; free < p.Headroom && d.launchFree(p, Headroom); free++ {
 		}
 	}
 }
 
-// free counts the pool's machines that nobody uses.
-func (d *decider) free(p *pool) (n int) {
+// free counts the machines that nobody uses, by pool.
+func (d *decider) free() map[string]int {
+	out := make(map[string]int)
 	for _, m := range d.machines {
-		if m.Pool == p.Name && !m.gone && m.usedBy == "" && (m.State == Launching || !m.Idle.IsZero()) {
-			n++
+		if !m.gone && m.usedBy == "" && (m.State == Launching || !m.Idle.IsZero()) {
+			out[m.Pool]++
 		}
 	}
-	return n
+	return out
 }
 
 // launchFree launches a machine for the pool itself, from the first source and zone that has one.
@@ -236,7 +251,7 @@ func (d *decider) launchFree(p *pool, code Code) bool {
 func (d *decider) launch(p *pool, zone string, from Source, index int, need string, code Code) *machine {
 	m := &machine{fresh: true, Machine: Machine{Name: d.name(need), Pool: p.Name, Index: index, Zone: zone, From: from, For: need, State: Launching, Launched: d.w.Now}}
 	d.taken[m.Name] = true
-	d.draw(from)
+	d.draw(&m.Machine)
 	p.count++
 	p.staying++
 	p.indices[index] = true
@@ -258,8 +273,8 @@ func (p *pool) nextIndex() int {
 func (d *decider) left(p *pool, zone string, from Source) int {
 	room := p.Max - p.count
 	var out time.Time // until the last of its stockouts is over
-	for i := range d.w.Stockouts {
-		if s := &d.w.Stockouts[i]; s.stops(p.Name, zone, from, d.w.Now) && s.Until.After(out) {
+	for _, s := range d.stocks[p.Name] {
+		if s.stops(zone, from) && s.Until.After(out) {
 			out = s.Until
 		}
 	}
@@ -288,19 +303,9 @@ func (d *decider) leftOf(name, zone string) int {
 	}
 	left := r.Instances - d.drawn[name]
 	if r.Available != nil {
-		left = min(left, *r.Available-d.drawnSince(name, r.Observed))
+		left = min(left, *r.Available-d.unseen[name])
 	}
 	return left
-}
-
-// drawnSince counts machines of the reservation that its provider had not given when it was asked.
-func (d *decider) drawnSince(name string, at time.Time) (n int) {
-	for _, m := range d.machines {
-		if m.From.Capacity == Reserved && m.From.Reservation == name && !m.absent() && m.Launched.After(at) {
-			n++
-		}
-	}
-	return n
 }
 
 // decisions sorts what was decided: what makes room first, then by what it is about.

@@ -76,12 +76,13 @@ func (d *decider) idleEnd(p *pool, m *machine, waiting map[string]bool) (time.Ti
 // kept are the machines that are kept for later, each with for whom: a promise, a booking that is near, a place that was freed.
 func (d *decider) kept() map[string]string {
 	out := make(map[string]string)
+	machineAt := d.byNode()
 	near := func(node string, at time.Time) bool {
-		i := slices.IndexFunc(d.machines, func(m *machine) bool { return m.Name == node })
-		if i < 0 {
+		m := machineAt[node]
+		if m == nil {
 			return false
 		}
-		p := d.byName[d.machines[i].Pool]
+		p := d.byName[m.Pool]
 		return p != nil && at.Before(d.w.Now.Add(max(time.Hour, p.IdleFor, p.ReadyWithin)))
 	}
 	keep := func(node, whom string, at time.Time) {
@@ -101,9 +102,8 @@ func (d *decider) kept() map[string]string {
 			}
 		}
 	}
-	at := d.byNode()
 	for _, h := range d.w.Cluster.Holds {
-		if m := at[h.Node]; m != nil && m.For == h.Gang {
+		if m := machineAt[h.Node]; m != nil && m.For == h.Gang {
 			continue // held as it was launched for it; whether the gang can be whole is decided here
 		}
 		if d.w.Now.Before(h.Until) {
@@ -185,8 +185,8 @@ func (d *decider) canHave(p *pool, spare map[[2]string]int) (most int, because s
 		n, got := spare[[2]string{p.Name, zone}], 0
 		for _, from := range p.From {
 			n += d.left(p, zone, from)
-			for i := range d.w.Stockouts {
-				if s := &d.w.Stockouts[i]; s.stops(p.Name, zone, from, d.w.Now) {
+			for _, s := range d.stocks[p.Name] {
+				if s.stops(zone, from) {
 					got = max(got, s.Got)
 					said = append(said, s.Error+in(zone))
 				}

@@ -110,6 +110,7 @@ type Stockout struct {
 	Got   int // machines that it gave for the need before it said so
 }
 
-func (s *Stockout) stops(pool, zone string, from Source, now time.Time) bool {
-	return s.Pool == pool && (s.Zone == "" || s.Zone == zone) && (s.From == Source{} || s.From == from) && now.Before(s.Until)
+// stops says whether it is about the zone and the source.
+func (s *Stockout) stops(zone string, from Source) bool {
+	return (s.Zone == "" || s.Zone == zone) && (s.From == Source{} || s.From == from)
 }
