@@ -30,6 +30,16 @@ func (r *Reservation) StateAt(now time.Time) ReservationState {
 	return ReservationActive
 }
 
+// Left is how many instances nobody has, as the provider said; nil: it did not say. What it said before the reservation began is no
+// answer: a block has nothing to give until it starts.
+func (r *Reservation) Left() *int32 {
+	before := r.Spec.Start != nil && r.Status.ObservedAt != nil && r.Status.ObservedAt.Time.Before(r.Spec.Start.Time)
+	if before || r.Status.State == ReservationScheduled {
+		return nil
+	}
+	return r.Status.Available
+}
+
 // InZone says whether machines in the zone can be of the reservation, as far as it is known.
 func (s *ReservationSpec) InZone(zone string) bool {
 	return s.Zone == "" || zone == "" || zone == s.Zone

@@ -232,6 +232,7 @@ spec: {nodes: 0, gpus: [{model: H200, count: 8}], topology: {zone: a}, reservati
 		{"wrong zone", "zone: a", "zone: b", [2]string{}, "reservation-wrong-zone", "reservation block is in zone b, and pool p is in zone a", true},
 		{"wrong type", "", "", [2]string{"H200", "H100"}, "reservation-wrong-type", "reservation block is for p5en.48xlarge with 8 H200, and pool p has machines of another type", true},
 		{"another cluster", "spec:", "status: {available: 0}\nspec:", [2]string{}, "reservation-consumed-elsewhere", "4 of 4 instances of reservation block are in use, and 4 of them are not in this cluster", true},
+		{"counted before its start", "spec: {", "status: {available: 0, state: scheduled, observedAt: \"2026-10-01T00:00:00Z\"}\nspec: {start: \"2026-11-01T00:00:00Z\", ", [2]string{}, "", "", true},
 		{"all is well", "", "", [2]string{}, "", "", true},
 	} {
 		f := &facts.Facts{At: now}

@@ -44,7 +44,7 @@ type Reserved struct {
 type reservation struct {
 	Reserved
 	spec     v1alpha1.ReservationSpec
-	status   v1alpha1.ReservationStatus
+	left     *int32     // how many its provider said nobody has; nil: it did not
 	machines []*machine // that it pays for
 }
 
@@ -59,7 +59,7 @@ func (w *world) readReservations() {
 			slots -= int64(r.Spec.Instances)
 			continue
 		}
-		x := reservation{spec: r.Spec, status: r.Status}
+		x := reservation{spec: r.Spec, left: r.Left()}
 		x.Name, x.State = name, r.StateAt(w.facts.At)
 		x.GPUs = int64(r.Spec.Instances) * int64(r.Spec.GPUs.Count)
 		if r.Spec.Start != nil {
@@ -119,8 +119,8 @@ func (w *world) reserved(r *reservation) []unit {
 		return out
 	}
 	away := 0
-	if r.status.Available != nil {
-		away = min(left, max(0, int(r.spec.Instances)-int(*r.status.Available)-len(r.machines)))
+	if r.left != nil {
+		away = min(left, max(0, int(r.spec.Instances)-int(*r.left)-len(r.machines)))
 	}
 	cause, pool, said := w.whyNotLaunched(r)
 	said.Ask = "who holds reservation " + cmp.Or(strings.TrimSpace(string(r.spec.Provider)+" "+r.spec.ID), r.Name)

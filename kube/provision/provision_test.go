@@ -347,6 +347,9 @@ func TestUsable(t *testing.T) {
 		{"ReservationWrongZone", []v1alpha1.Pool{pool}, func(r *v1alpha1.Reservation) { r.Spec.Zone = "c" }},
 		{"ReservationWrongType", []v1alpha1.Pool{pool}, func(r *v1alpha1.Reservation) { r.Spec.GPUs.Count = 4 }},
 		{"ReservationConsumedElsewhere", []v1alpha1.Pool{pool}, func(r *v1alpha1.Reservation) { r.Status.Available = new(int32(0)) }},
+		{"Usable", []v1alpha1.Pool{pool}, func(r *v1alpha1.Reservation) { // imported before it began, when it had nothing to give yet
+			r.Spec.Start, r.Status.State, r.Status.Available, r.Status.ObservedAt = at(-time.Hour), v1alpha1.ReservationScheduled, new(int32(0)), at(-24*time.Hour)
+		}},
 		{"ReservationUnusedByProvisioner", nil, func(*v1alpha1.Reservation) {}},
 	} {
 		r := &v1alpha1.Reservation{Spec: v1alpha1.ReservationSpec{InstanceType: "p5en.48xlarge", Instances: 2, GPUs: v1alpha1.ReservedGPUs{Model: "H200", Count: 8}}}
@@ -371,6 +374,22 @@ func TestLateReservation(t *testing.T) {
 		r := &v1alpha1.Reservation{Spec: v1alpha1.ReservationSpec{Start: c.start}, Status: v1alpha1.ReservationStatus{State: v1alpha1.ReservationScheduled, ObservedAt: c.observed}}
 		if got := reservation(r, &view{now: now}); got.Failed != c.want {
 			t.Errorf("start %v, observed %v: gives nothing: %t", c.start, c.observed, got.Failed)
+		}
+	}
+}
+
+// TestCountedBeforeItBegan has what a provider said was left of a block before its start say nothing of what is left since.
+func TestCountedBeforeItBegan(t *testing.T) {
+	now := time.Date(2026, 11, 17, 12, 0, 0, 0, time.UTC)
+	at := func(d time.Duration) *metav1.Time { return &metav1.Time{Time: now.Add(d)} }
+	for _, c := range []struct {
+		observed *metav1.Time
+		state    v1alpha1.ReservationState
+		want     bool
+	}{{at(-24 * time.Hour), v1alpha1.ReservationScheduled, false}, {at(-2 * time.Hour), "", false}, {nil, v1alpha1.ReservationScheduled, false}, {at(-time.Minute), v1alpha1.ReservationActive, true}, {nil, "", true}} {
+		r := &v1alpha1.Reservation{Spec: v1alpha1.ReservationSpec{Start: at(-time.Hour)}, Status: v1alpha1.ReservationStatus{State: c.state, Available: new(int32(0)), ObservedAt: c.observed}}
+		if got := reservation(r, &view{now: now}); (got.Available != nil) != c.want {
+			t.Errorf("observed %v as %q: left %v", c.observed, c.state, got.Available)
 		}
 	}
 }

@@ -74,7 +74,7 @@ func usable(r *v1alpha1.Reservation, pools []v1alpha1.Pool, machines []v1alpha1.
 		return no("ReservationWrongZone", "It is in zone %s, and no Pool that names it has machines there.", r.Spec.Zone)
 	case zone+kind == drawn:
 		return no("ReservationWrongType", "It is for %s, and the Pools that name it have machines of another type.", r.Spec.InstanceType)
-	case r.Status.Available != nil && *r.Status.Available == 0 && here < int(r.Spec.Instances):
+	case r.Left() != nil && *r.Left() == 0 && here < int(r.Spec.Instances):
 		return no("ReservationConsumedElsewhere", "It has none of its %d instances left.", r.Spec.Instances)
 	}
 	return metav1.Condition{Type: v1alpha1.ReservationUsable, Status: metav1.ConditionTrue, Reason: "Usable", Message: "Its machines can become nodes."}

@@ -144,10 +144,11 @@ func reservation(r *v1alpha1.Reservation, v *view) launch.Reservation {
 	if r.Spec.End != nil {
 		out.End = r.Spec.End.Time
 	}
-	if r.Status.Available != nil && r.Status.ObservedAt != nil {
-		out.Available, out.Observed = new(int(*r.Status.Available)), r.Status.ObservedAt.Time
-	} else if r.Status.Available != nil {
-		out.Available, out.Observed = new(int(*r.Status.Available)), v.now
+	if left := r.Left(); left != nil {
+		out.Available, out.Observed = new(int(*left)), v.now
+		if r.Status.ObservedAt != nil {
+			out.Observed = r.Status.ObservedAt.Time
+		}
 	}
 	state := r.StateAt(v.now)
 	out.Failed = state == v1alpha1.ReservationFailed || state == v1alpha1.ReservationExpired || state == v1alpha1.ReservationScheduled && (r.Spec.Start == nil || !r.Spec.Start.After(v.now))

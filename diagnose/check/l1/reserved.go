@@ -60,7 +60,7 @@ func unusable(c *check.Case, r supply.Reserved) (why.Cause, check.Finding) {
 	case !x.LikePool(r.Pool):
 		return "reservation-wrong-type", say(fmt.Sprintf("is for %s with %d %s; the pool has machines of another type", x.InstanceType, x.GPUs.Count, cmp.Or(x.GPUs.Model, "GPUs")), "spec.instanceType", x.InstanceType)
 	}
-	if left := r.Reservation.Status.Available; left != nil && *left == 0 && r.Here < int(x.Instances) {
+	if left := r.Reservation.Left(); left != nil && *left == 0 && r.Here < int(x.Instances) {
 		return "reservation-consumed-elsewhere", say(fmt.Sprintf("is active and has none of its %d instances left; %d of them are in this cluster", x.Instances, r.Here), "status.available", "0")
 	}
 	return "", check.Finding{}
