@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -87,10 +88,11 @@ func importRun(ctx context.Context, o *importOptions) error {
 		return failed(err)
 	}
 	for i := range list {
-		if err := applyReservation(ctx, client.Discovery().RESTClient(), list[i]); err != nil {
+		name, err := applyReservation(ctx, client.Discovery().RESTClient(), list[i])
+		if err != nil {
 			return failed(err)
 		}
-		fmt.Fprintf(o.streams.Out, "reservation.%s/%s imported\n", v1alpha1.GroupVersion.Group, list[i].Name)
+		fmt.Fprintf(o.streams.Out, "reservation.%s/%s imported\n", v1alpha1.GroupVersion.Group, name)
 	}
 	if len(list) == 0 {
 		fmt.Fprintln(o.streams.Err, "there is no reservation of machines with GPUs in it")
@@ -142,26 +144,50 @@ func (o *importOptions) print(list []v1alpha1.Reservation) error {
 	return nil
 }
 
-// applyReservation writes what the provider says, and nothing else: fields that others own stay as they are.
-func applyReservation(ctx context.Context, client rest.Interface, r v1alpha1.Reservation) error {
-	path := "/apis/" + v1alpha1.GroupVersion.String() + "/reservations/" + r.Name
-	status := r.Status
-	r.Status = v1alpha1.ReservationStatus{}
-	spec, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	said, err := json.Marshal(map[string]any{"apiVersion": r.APIVersion, "kind": r.Kind, "metadata": map[string]any{"name": r.Name}, "status": status})
-	if err != nil {
-		return err
-	}
-	for _, part := range []struct {
-		path string
-		body []byte
-	}{{path, spec}, {path + "/status", said}} {
-		if err := client.Patch(types.ApplyPatchType).AbsPath(part.path).Param("fieldManager", "berth-import").Param("force", "true").Body(part.body).Do(ctx).Error(); err != nil {
-			return errors.Join(fmt.Errorf("write reservation %s", r.Name), err)
+// Field managers of what an import writes. The price has one of its own, so that an import without --price leaves it.
+const (
+	importManager = "berth-import"
+	priceManager  = "berth-import-price"
+)
+
+// applyReservation writes what the provider says, and nothing else: fields that others own stay as they are. It returns the name of
+// the object, which is another than the reservation's where another reservation has that.
+func applyReservation(ctx context.Context, client rest.Interface, r v1alpha1.Reservation) (string, error) {
+	base := "/apis/" + v1alpha1.GroupVersion.String() + "/reservations/"
+	var have v1alpha1.Reservation
+	switch text, err := client.Get().AbsPath(base + r.Name).DoRaw(ctx); {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return "", fmt.Errorf("read reservation %s: %w", r.Name, err)
+	default:
+		if err := json.Unmarshal(text, &have); err != nil {
+			return "", fmt.Errorf("read reservation %s: %w", r.Name, err)
+		}
+		if have.Spec.ID != "" && !cloud.SameID(&have, &r) {
+			r.Name = cloud.OtherName(&r)
 		}
 	}
-	return nil
+	part := func(name string, value any) map[string]any {
+		return map[string]any{"apiVersion": r.APIVersion, "kind": r.Kind, "metadata": map[string]any{"name": r.Name}, name: value}
+	}
+	price := r.Spec.Price
+	r.Spec.Price = nil
+	type write struct {
+		path, manager string
+		body          map[string]any
+	}
+	writes := []write{{base + r.Name, importManager, part("spec", r.Spec)}, {base + r.Name + "/status", importManager, part("status", r.Status)}}
+	if price != nil {
+		writes = append(writes, write{base + r.Name, priceManager, part("spec", map[string]any{"price": price})})
+	}
+	for _, w := range writes {
+		body, err := json.Marshal(w.body)
+		if err != nil {
+			return "", err
+		}
+		if err := client.Patch(types.ApplyPatchType).AbsPath(w.path).Param("fieldManager", w.manager).Param("force", "true").Body(body).Do(ctx).Error(); err != nil {
+			return "", errors.Join(fmt.Errorf("write reservation %s", r.Name), err)
+		}
+	}
+	return r.Name, nil
 }

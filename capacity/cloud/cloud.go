@@ -5,6 +5,9 @@
 package cloud
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,7 +48,6 @@ func Read(provider v1alpha1.Provider, text []byte, at time.Time) (out []v1alpha1
 	if !known {
 		return nil, nil, fmt.Errorf("nothing is known of provider %q", provider)
 	}
-	seen := make(map[string]bool)
 	for _, item := range items {
 		f := &fields{tree: item, used: make(map[string]bool)}
 		r, err := reader(f)
@@ -53,19 +55,56 @@ func Read(provider v1alpha1.Provider, text []byte, at time.Time) (out []v1alpha1
 			skipped = append(skipped, fmt.Sprintf("%s: %v", shortened(r.Name), err))
 			continue
 		}
-		if seen[r.Name] {
-			continue // printed twice: groups list what they have, too
-		}
-		seen[r.Name] = true
 		r.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Reservation"}
 		r.Spec.Provider = provider
 		observed := metav1.NewTime(at.UTC().Truncate(time.Second))
 		r.Status.ObservedAt, r.Status.Reported = &observed, f.aside()
 		out = append(out, r)
 	}
-	slices.SortFunc(out, func(a, b v1alpha1.Reservation) int { return strings.Compare(a.Name, b.Name) })
-	return out, skipped, nil
+	return apart(out), skipped, nil
 }
+
+// apart gives each reservation a name of its own, and sorts them by it. What is printed twice counts once: groups list what they have, too.
+// Of several whose names make one object's name, as in two projects, the first by id has it.
+func apart(list []v1alpha1.Reservation) []v1alpha1.Reservation {
+	order := func(a, b v1alpha1.Reservation) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(plainID(&a), plainID(&b)))
+	}
+	slices.SortStableFunc(list, order)
+	list = slices.CompactFunc(list, func(a, b v1alpha1.Reservation) bool { return order(a, b) == 0 })
+	name := ""
+	for i := range list {
+		if same := list[i].Name == name; same {
+			list[i].Name = OtherName(&list[i])
+		} else {
+			name = list[i].Name
+		}
+	}
+	slices.SortFunc(list, order)
+	return list
+}
+
+// OtherName is the name of the reservation's object where another reservation has the one that it would have. It follows from the
+// reservation's id.
+func OtherName(r *v1alpha1.Reservation) string { return ended(r.Name, plainID(r)) }
+
+// SameID says whether both are what one provider gave one id.
+func SameID(a, b *v1alpha1.Reservation) bool {
+	return a.Spec.Provider == b.Spec.Provider && plainID(a) == plainID(b)
+}
+
+// plainID is the reservation's id in lower case: Azure does not always print the same one.
+func plainID(r *v1alpha1.Reservation) string { return strings.ToLower(r.Spec.ID) }
+
+// ended is the name with an end that tells what it stands for, as long as names of objects may be.
+func ended(name, whole string) string {
+	sum := sha256.Sum256([]byte(whole))
+	end := "-" + hex.EncodeToString(sum[:4])
+	return strings.TrimRight(name[:min(len(name), longestName-len(end))], "-.") + end
+}
+
+// longestName is how long names of objects are at most.
+const longestName = 63
 
 // errNoGPUs is of a reservation that is none of ours.
 var errNoGPUs = errors.New("its machines have no GPUs that are known")
@@ -75,7 +114,7 @@ var readers = map[v1alpha1.Provider]func(*fields) (v1alpha1.Reservation, error){
 }
 
 // lists are the fields under which command lines print several.
-var lists = []string{"CapacityReservations", "capacityReservations", "items", "value"}
+var lists = []string{"CapacityReservations", "capacityReservations", "items", "value", "CapacityBlocks", "CapacityBlockOfferings"}
 
 // itemsOf are the objects that a text has: one, a list, or a list under the name that the command line gives it.
 func itemsOf(tree any) ([]map[string]any, error) {
@@ -93,13 +132,13 @@ func itemsOf(tree any) ([]map[string]any, error) {
 		}
 		return out, nil
 	case map[string]any:
+		if one, ok := t["CapacityReservation"].(map[string]any); ok { // that was created or bought just now
+			return []map[string]any{one}, nil
+		}
 		for _, key := range lists {
 			if list, ok := t[key].([]any); ok {
 				return itemsOf(list)
 			}
-		}
-		if one, ok := t["CapacityReservation"].(map[string]any); ok { // that was created or bought just now
-			t = one
 		}
 		return []map[string]any{t}, nil
 	}
@@ -155,7 +194,11 @@ func objectName(s string) string {
 	for strings.Contains(s, "..") || strings.Contains(s, ".-") || strings.Contains(s, "-.") {
 		s = strings.NewReplacer("..", ".", ".-", ".", "-.", ".").Replace(s)
 	}
-	return strings.Trim(s[:min(len(s), 63)], "-.")
+	s = strings.Trim(s, "-.")
+	if len(s) > longestName { // two may begin alike
+		return ended(s, s)
+	}
+	return s
 }
 
 // checked refuses what the kind would refuse, so that one bad item does not fail the others.

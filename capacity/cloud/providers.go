@@ -1,7 +1,9 @@
 package cloud
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -22,6 +24,9 @@ var awsStates = map[string]v1alpha1.ReservationState{
 func readAWS(f *fields) (r v1alpha1.Reservation, err error) {
 	r.Spec.ID = f.text("CapacityReservationId")
 	r.Name = objectName(r.Spec.ID)
+	if r.Spec.ID == "" {
+		return readBlock(f)
+	}
 	r.Spec.InstanceType, r.Spec.Zone = f.text("InstanceType"), f.text("AvailabilityZone")
 	r.Spec.Start, r.Spec.End = f.time("StartDate"), f.time("EndDate")
 	if f.text("InstanceMatchCriteria") == "open" {
@@ -41,6 +46,24 @@ func readAWS(f *fields) (r v1alpha1.Reservation, err error) {
 		err = gpusOf(&r, "", 0)
 	}
 	return checked(r, total, err)
+}
+
+// readBlock says of what is printed of a block, or of the offer of one, why it is no reservation.
+func readBlock(f *fields) (r v1alpha1.Reservation, err error) {
+	switch offer, block := f.text("CapacityBlockOfferingId"), f.text("CapacityBlockId"); {
+	case offer != "":
+		r.Name, err = objectName(offer), errors.New("it is an offer that nobody has bought")
+	case block != "":
+		var ids []string
+		list, _ := f.at("CapacityReservationIds").([]any)
+		for _, id := range list {
+			ids = append(ids, fmt.Sprint(id))
+		}
+		r.Name, err = objectName(block), fmt.Errorf("it is a block, which does not say what it has: import aws ec2 describe-capacity-reservations, for %s", strings.Join(ids, ", "))
+	default:
+		err = errors.New("it has no CapacityReservationId")
+	}
+	return r, err
 }
 
 // readGCP reads a reservation, or a future reservation, which calendar mode makes, too.
@@ -64,6 +87,9 @@ func readGCP(f *fields) (v1alpha1.Reservation, error) {
 	}
 	r.Spec.Start = f.time("creationTimestamp") // it is paid for since then
 	r.Spec.End = f.time("deleteAtTime")        // of those that a calendar or a future reservation made, too
+	if r.Spec.End == nil {
+		r.Spec.End = f.after(r.Spec.Start, "deleteAfterDuration.seconds")
+	}
 	r.Status.State = stateIn(f, "status", gcpStates)
 	model, count := accelerators(f, at+"instanceProperties.guestAccelerators")
 	if err == nil {
@@ -84,8 +110,8 @@ func readFuture(f *fields) (v1alpha1.Reservation, error) {
 	at := "specificSkuProperties."
 	r.Spec.InstanceType, r.Spec.Match = last(f.text(at+"instanceProperties.machineType")), v1alpha1.MatchTargeted
 	r.Spec.Start, r.Spec.End = f.time("timeWindow.startTime"), f.time("timeWindow.endTime")
-	if seconds, ok := f.number("timeWindow.duration.seconds"); ok && r.Spec.Start != nil && r.Spec.End == nil && seconds > 0 && seconds < longest {
-		r.Spec.End = pointer(metav1.NewTime(r.Spec.Start.Add(time.Duration(seconds) * time.Second)))
+	if r.Spec.End == nil {
+		r.Spec.End = f.after(r.Spec.Start, "timeWindow.duration.seconds")
 	}
 	total, ok := f.number(at + "totalCount")
 	if !ok {
@@ -96,11 +122,8 @@ func readFuture(f *fields) (v1alpha1.Reservation, error) {
 		err = errors.New("it is fulfilled: import the reservations that came of it")
 	case "DRAFTING":
 		err = errors.New("it is a draft that nobody has submitted")
-	case "CANCELLED", "DECLINED", "FAILED", "FAILED_PARTIALLY_FULFILLED":
-		r.Status.State = v1alpha1.ReservationFailed
-	default:
-		r.Status.State = v1alpha1.ReservationScheduled
 	}
+	r.Status.State = cmp.Or(stateIn(f, "status.procurementStatus", futureStates), v1alpha1.ReservationScheduled)
 	model, count := accelerators(f, at+"instanceProperties.guestAccelerators")
 	if err == nil {
 		err = gpusOf(&r, model, count)
@@ -108,8 +131,26 @@ func readFuture(f *fields) (v1alpha1.Reservation, error) {
 	return checked(r, total, err)
 }
 
+// futureStates are the states of `gcloud compute future-reservations list`. One that is being procured or provided is for later still: what
+// came of it is printed as reservations.
+var futureStates = map[string]v1alpha1.ReservationState{
+	"APPROVED": v1alpha1.ReservationScheduled, "COMMITTED": v1alpha1.ReservationScheduled, "PENDING_APPROVAL": v1alpha1.ReservationScheduled,
+	"PENDING_AMENDMENT_APPROVAL": v1alpha1.ReservationScheduled, "PROCURING": v1alpha1.ReservationScheduled, "PROVISIONING": v1alpha1.ReservationScheduled,
+	"CANCELLED": v1alpha1.ReservationFailed, "DECLINED": v1alpha1.ReservationFailed, "FAILED": v1alpha1.ReservationFailed,
+	"FAILED_PARTIALLY_FULFILLED": v1alpha1.ReservationFailed,
+}
+
 // longest is how many seconds a reservation lasts at most: ten years.
 const longest = 10 * 366 * 24 * 3600
+
+// after is the time so many seconds after the start; nil: neither is known.
+func (f *fields) after(start *metav1.Time, path string) *metav1.Time {
+	seconds, ok := f.number(path)
+	if !ok || start == nil || seconds <= 0 || seconds >= longest {
+		return nil
+	}
+	return pointer(metav1.NewTime(start.Add(time.Duration(seconds) * time.Second)))
+}
 
 // named reads what all of Google's reservations have. They are zonal, so their zone is in their name.
 func named(f *fields) (r v1alpha1.Reservation, err error) {
@@ -170,30 +211,28 @@ func readAzure(f *fields) (r v1alpha1.Reservation, err error) {
 	if !ok {
 		err = errors.New("it has no sku.capacity; a group alone does not say what it has: import az capacity reservation list")
 	}
-	planned := f.text("instanceView.reservationStateInfo.reservationState")
+	const stateOf = "instanceView.reservationStateInfo.reservationState"
+	planned := f.text(stateOf)
 	if n, ok := f.number("instanceView.utilizationInfo.currentCapacity"); ok && planned == "PartiallyFulfilled" {
 		total = min(total, n) // what was delivered of it
 	}
 	if list, ok := f.at("instanceView.utilizationInfo.virtualMachinesAllocated").([]any); ok && int64(len(list)) <= total {
 		r.Status.Available = pointer(int32(total) - int32(len(list)))
 	}
-	switch f.text("provisioningState") {
-	case "Failed", "Canceled":
-		r.Status.State = v1alpha1.ReservationFailed
-	case "Creating":
-		r.Status.State = v1alpha1.ReservationScheduled
-	case "Deleting":
-		r.Status.State = v1alpha1.ReservationExpired
-	default:
-		r.Status.State = v1alpha1.ReservationActive
-	}
-	if state, ok := azureStates[planned]; ok && r.Status.State == v1alpha1.ReservationActive {
+	r.Status.State = cmp.Or(stateIn(f, "provisioningState", azureProvided), v1alpha1.ReservationActive)
+	if state := stateIn(f, stateOf, azureStates); state != "" && r.Status.State == v1alpha1.ReservationActive {
 		r.Status.State = state
 	}
 	if err == nil {
 		err = gpusOf(&r, "", 0)
 	}
 	return checked(r, total, err)
+}
+
+// azureProvided are what `az capacity reservation list` says of the making of a reservation. One that is changed is there meanwhile.
+var azureProvided = map[string]v1alpha1.ReservationState{
+	"Succeeded": v1alpha1.ReservationActive, "Updating": v1alpha1.ReservationActive, "Creating": v1alpha1.ReservationScheduled,
+	"Deleting": v1alpha1.ReservationExpired, "Failed": v1alpha1.ReservationFailed, "Canceled": v1alpha1.ReservationFailed,
 }
 
 // azureStates are the states of reservations for later, in their instance view.
