@@ -114,7 +114,8 @@ func (d *decider) draw(m *Machine) {
 		return
 	}
 	d.drawn[m.From.Reservation]++
-	if r := d.reserved[m.From.Reservation]; r != nil && m.Launched.After(r.Observed) {
+	// One of the very moment may be counted or not: it is taken for one that is not, so that no more are launched than there are.
+	if r := d.reserved[m.From.Reservation]; r != nil && !m.Launched.Before(r.Observed) {
 		d.unseen[r.Name]++
 	}
 }

@@ -54,7 +54,7 @@ func must(t *rapid.T, err error) {
 
 // bounds holds what is never exceeded: a pool's maximum, a reservation's instances, what its provider has.
 func (w *world) bounds(t *rapid.T) {
-	pools, reserved, names := make(map[string]int), make(map[string]int), make(map[string]bool)
+	pools, reserved, since, names := make(map[string]int), make(map[string]int), make(map[string]int), make(map[string]bool)
 	for _, m := range w.Machines {
 		if names[m.Name] {
 			t.Fatalf("two machines are named %s", m.Name)
@@ -66,6 +66,7 @@ func (w *world) bounds(t *rapid.T) {
 		pools[m.Pool]++
 		if m.From.Capacity == launch.Reserved {
 			reserved[m.From.Reservation]++
+			since[m.From.Reservation]++ // providers say what is left before any machine is launched
 		}
 		if !slices.Contains(w.pools[m.Pool].From, m.From) || !slices.Contains(w.pools[m.Pool].Zones, m.Zone) {
 			t.Fatalf("%+v is nothing that the pool may have", m)
@@ -83,6 +84,9 @@ func (w *world) bounds(t *rapid.T) {
 	for _, r := range w.Reservations {
 		if reserved[r.Name] > r.Instances {
 			t.Fatalf("%d machines of reservation %s, which has %d", reserved[r.Name], r.Name, r.Instances)
+		}
+		if r.Available != nil && since[r.Name] > *r.Available {
+			t.Fatalf("%d machines of reservation %s since its provider said that %d are left", since[r.Name], r.Name, *r.Available)
 		}
 	}
 }

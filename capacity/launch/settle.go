@@ -172,7 +172,12 @@ func (d *decider) shortages() {
 				need[m.Pool]++
 			}
 		}
-		for _, name := range sortedKeys(need) {
+		names := sortedKeys(need)
+		isShort := func(name string) bool { return have[name] < need[name] }
+		if slices.ContainsFunc(names, isShort) { // of the others the gang could have what it needs
+			names = slices.DeleteFunc(names, func(name string) bool { return !isShort(name) })
+		}
+		for _, name := range names {
 			d.out = append(d.out, Decision{Do: Wait, Pool: name, For: s.Gang, Code: Shortage, Need: need[name], Have: min(have[name], need[name]-1), Error: why[name]})
 		}
 	}
