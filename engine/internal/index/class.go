@@ -119,7 +119,7 @@ type bucketFit struct {
 	epoch   uint64
 	touched uint64 // Bucket.Touched when its nodes were last looked at
 	Cells   []cell // by slot
-	shared  bool   // Cells are those of view.shut, which others have too: no node of the bucket is for the class
+	shared  bool   // Cells are of Index.shut, which others have too: no node of the bucket is for the class
 	wishes  []wish // by slot, of a class that compares; only where Cells has Fits > 0
 	sum     int64
 	best    int         // slot of the best node, the first of equals; -1: none
@@ -377,12 +377,12 @@ func (x *Index) follow(c *Class, f *bucketFit, b *cluster.Bucket) {
 	// same: no node was told another spec since the last sync, so that what the specs exclude still
 	// holds without a look at their kinds.
 	same := c.respecs == x.respecs
-	// Shared cells stay shared as long as no node of the bucket is for the class.
-	if f.shared {
-		if v := x.viewOf(b); same || x.closed(c, v) {
-			f.Cells, f.touched = v.shutCells(b), b.Touched
-			return
-		}
+	// Shared cells stay shared as long as no node of the bucket is for the class. They have no numbers of their own: once one
+	// is, all nodes are looked at.
+	//mutate: index-shut-bucket-opens -> f.shared
+	if f.shared && (same || x.closed(c, x.viewOf(b))) {
+		f.touched = b.Touched
+		return
 	}
 	for i, number := range b.Numbers {
 		at := &f.Cells[i]
@@ -438,7 +438,7 @@ func (x *Index) reshape(c *Class) {
 	// first, to allocate once.
 	news := 0
 	for _, sh := range t.Buckets {
-		if c.ByBucket[sh.ID].bucket == nil && !x.shut(c, sh) {
+		if c.ByBucket[sh.ID].bucket == nil && !x.takeShut(c, sh) {
 			news += len(sh.Nodes)
 		}
 	}
@@ -451,20 +451,28 @@ func (x *Index) reshape(c *Class) {
 	}
 }
 
-// shut takes up a bucket of which no node is for the class, and says whether it is one. A class may
+// takeShut takes up a bucket of which no node is for the class, and says whether it is one. A class may
 // use one pool of a thousand, and all classes that cannot use a pool see the same of it: they share
 // its cells.
-func (x *Index) shut(c *Class, sh *cluster.Bucket) bool {
-	v := x.viewOf(sh)
-	if c.rules != nil || !x.closed(c, v) {
+func (x *Index) takeShut(c *Class, sh *cluster.Bucket) bool {
+	if c.rules != nil || !x.closed(c, x.viewOf(sh)) {
 		return false
 	}
-	f := bucketFit{bucket: sh, epoch: sh.Epoch, touched: sh.Touched, Cells: v.shutCells(sh), shared: true, best: -1}
+	f := bucketFit{bucket: sh, epoch: sh.Epoch, touched: sh.Touched, Cells: x.shutCells(len(sh.Nodes)), shared: true, best: -1}
 	if c.compared != nil {
 		f.wishes = make([]wish, len(f.Cells))
 	}
 	c.tops[sh.ID], c.ByBucket[sh.ID] = f.top(), f
 	return true
+}
+
+// shutCells are cells of so many nodes none of which is for a class. All classes and buckets share them, and they are never
+// written to: who has to write takes a copy (bucketFit.own).
+func (x *Index) shutCells(nodes int) []cell {
+	for len(x.shut) < nodes {
+		x.shut = append(x.shut, cell{excluded: true})
+	}
+	return x.shut[:nodes:nodes]
 }
 
 // own makes cells that are shared the class's own, so that they can be written to.

@@ -17,6 +17,7 @@ type Index struct {
 	looks     map[*cluster.Shape]*look
 	groups    map[string]*groups // by the keys, joined
 	views     []view             // by bucket
+	shut      []cell             // see shutCells
 	looked    uint64             // views made so far
 	metKinds  []metKind          // by node kind, of the view being made
 	layouts   []layout           // of certificates, by level

@@ -178,6 +178,57 @@ func TestFreshLabelClosesNodeToAllClassesOfShape(t *testing.T) {
 	}
 }
 
+// A class that is for no node of a bucket shares the cells of that bucket with others, until one is. Whatever came and went
+// there meanwhile, it then counts the bucket as it is.
+func TestShutBucketOpens(t *testing.T) {
+	m := racks()
+	x := New(m)
+	x.Refresh()
+	shut := func() (c *Class, buckets int) {
+		c = x.ClassOf(ClassKey{Shape: m.ShapeOf(m.Pods["p5"])}, nil) // for nodes with key5, of which there are none
+		for i := range c.ByBucket {
+			if c.ByBucket[i].shared {
+				buckets++
+			}
+		}
+		return c, buckets
+	}
+	told := func(change api.Change) {
+		m.Apply(&change)
+		m.Freshen()
+		x.Refresh()
+	}
+	is := func(buckets int, total int64) {
+		t.Helper()
+		if c, shared := shut(); shared != buckets || c.Total != total {
+			t.Errorf("%d buckets are shut and %d pods fit, want %d and %d", shared, c.Total, buckets, total)
+		}
+		if found := check(x); len(found) > 0 {
+			t.Errorf("found %v", found)
+		}
+	}
+	is(2, 0)
+	mark := m.Mark()
+	m.PutOn(m.Pods["p0"], m.Nodes["n1"], nil)
+	is(2, 0)
+	m.Rollback(mark)
+	is(2, 0)
+	full := *m.Pods["p2"].Pod
+	full.Version, full.Node = 2, "n0"
+	told(api.Change{Pod: &full})
+	is(2, 0)
+	for i, total := range []int64{0, 1} { // n0 has too little left, and n1 has room
+		n := *m.Nodes[fmt.Sprint("n", i)].Told
+		n.Version, n.Labels = 2, map[string]string{"rack": "0", "key5": "a"}
+		told(api.Change{Node: &n})
+		is(1, total)
+	}
+	gone := full
+	gone.Version, gone.Node = 3, ""
+	told(api.Change{Pod: &gone})
+	is(1, 2)
+}
+
 // The check finds a count that is wrong, of a node, a bucket and a domain, and a best node that is not.
 func TestCheckFindsWrongCounts(t *testing.T) {
 	for name, tamper := range map[string]func(*Class){

@@ -22,7 +22,6 @@ type view struct {
 	ids       []int32 // of kinds: NodeKind.id
 	of        []uint8 // by slot: index in kinds, which has one node of each kind
 	nominated bool    // pods are nominated to some node
-	shut      []cell  // what classes see that no node of the bucket is for; nil: not made yet. Never written to again
 }
 
 // viewOf returns the view of the bucket, up to date. It is good until the bucket changes. Where nothing has changed it costs four
@@ -59,7 +58,7 @@ func (x *Index) look(v *view, b *cluster.Bucket) {
 	}
 	v.free, v.ifEvicted, v.of, v.kinds = v.free[:nodes*dims], v.ifEvicted[:nodes*dims], v.of[:nodes], v.kinds[:0]
 	v.ids = v.ids[:0]
-	v.nominated, v.shut = false, nil
+	v.nominated = false
 	x.looked++
 	x.metKinds = append(x.metKinds, make([]metKind, max(0, len(x.kinds)-len(x.metKinds)))...)
 	for slot, n := range b.Nodes {
@@ -77,18 +76,6 @@ func (x *Index) look(v *view, b *cluster.Bucket) {
 		}
 		v.of[slot] = met.at
 	}
-}
-
-// shutCells are the cells of the bucket for a class that none of its nodes is for. All such classes share them: a class that has
-// to write to its cells takes a copy (bucketFit.own).
-func (v *view) shutCells(b *cluster.Bucket) []cell {
-	if v.shut == nil {
-		v.shut = make([]cell, len(b.Nodes))
-		for i, number := range b.Numbers {
-			v.shut[i] = cell{excluded: true, number: number}
-		}
-	}
-	return v.shut
 }
 
 // metKind is where a kind is among the kinds of a view, if it was met in the look with that number. Numbers spare it to reset the
