@@ -3,7 +3,9 @@ package index
 import (
 	"fmt"
 	"maps"
+	"math"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
+	"github.com/berth-dev/berth/engine/internal/quantity"
 )
 
 const gpu = "nvidia.com/gpu"
@@ -227,6 +230,29 @@ func TestShutBucketOpens(t *testing.T) {
 	gone.Version, gone.Node = 3, ""
 	told(api.Change{Pod: &gone})
 	is(1, 2)
+}
+
+// Resources hold as many pods as the scarcest of them does, also where products of amounts overflow.
+func TestQuotientIsTheLeast(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var free quantity.Vector
+		var demands []quantity.Demand
+		want := int64(math.MaxInt64)
+		for dim := range rapid.IntRange(0, 4).Draw(t, "resources") {
+			has := rapid.OneOf(rapid.Int64Range(-5, 100), rapid.Int64Range(0, math.MaxInt64)).Draw(t, "free")
+			asks := rapid.OneOf(rapid.Int64Range(1, 20), rapid.Int64Range(1, api.MaxAmount)).Draw(t, "amount")
+			free.Add(dim, has)
+			demands = append(demands, quantity.Demand{Dim: dim, Amount: asks})
+			want = min(want, max(0, has/asks))
+		}
+		if got := Quotient(free, demands); got != want {
+			t.Errorf("%v holds %v %d times, want %d", free, demands, got, want)
+		}
+		v := &view{nodes: 1, ifEvicted: slices.Concat(free, make([]int64, 4))}
+		if got := v.evictedQuotient(0, demands); got != want {
+			t.Errorf("%v holds %v %d times in the view, want %d", free, demands, got, want)
+		}
+	})
 }
 
 // The check finds a count that is wrong, of a node, a bucket and a domain, and a best node that is not.

@@ -3,6 +3,7 @@ package index
 import (
 	"cmp"
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/berth-dev/berth/engine/internal/api"
@@ -86,20 +87,26 @@ const mostPods = 1024
 // end at the first. Amounts are above 0.
 func Quotient(free quantity.Vector, demands []quantity.Demand) int64 {
 	k := int64(math.MaxInt64)
-	for i, d := range demands {
+	for _, d := range demands {
 		f := free.At(d.Dim)
 		//mutate: filter-resources
 		if f < d.Amount {
 			return 0
 		}
-		// A product is cheaper than a division, and rarely overflows: amounts are bounded. It says whether this resource
-		// holds fewer than the k pods so far. For example, 8 pods are held by GPUs and each takes 24 cores: with 200 cores
-		// free 8 * 24 = 192 fit, and nothing is divided; with 64 it is 64/24 = 2.
-		if i == 0 || k > api.MaxAmount/d.Amount || f < k*d.Amount {
-			k = min(k, f/d.Amount)
+		// For example, 8 pods are held by GPUs and each takes 24 cores: with 200 cores free 8 * 24 = 192 fit, and nothing is
+		// divided; with 64 it is 64/24 = 2.
+		if !holds(f, k, d.Amount) {
+			k = f / d.Amount
 		}
 	}
 	return k
+}
+
+// holds says whether so much that is free, which is not negative, holds k times the amount. A product, of 128 bits, is cheaper
+// than a division.
+func holds(free, k, amount int64) bool {
+	over, product := bits.Mul64(uint64(k), uint64(amount))
+	return over == 0 && product <= uint64(free)
 }
 
 // deviceRoom returns how many pods of the class the node's devices hold, whatever the count of free GPUs says. It may be

@@ -3,7 +3,6 @@ package index
 import (
 	"math"
 
-	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/quantity"
 )
@@ -92,13 +91,13 @@ func (v *view) freeOf(dim int) []int64 { return v.free[dim*v.nodes : (dim+1)*v.n
 // may be evicted, and what is leaving. It is Quotient on the view's numbers.
 func (v *view) evictedQuotient(slot int, demands []quantity.Demand) int64 {
 	k := int64(math.MaxInt64)
-	for i, d := range demands {
+	for _, d := range demands {
 		f := v.ifEvicted[d.Dim*v.nodes+slot]
 		if f < d.Amount {
 			return 0
 		}
-		if i == 0 || k > api.MaxAmount/d.Amount || f < k*d.Amount {
-			k = min(k, f/d.Amount)
+		if !holds(f, k, d.Amount) {
+			k = f / d.Amount
 		}
 	}
 	return k
