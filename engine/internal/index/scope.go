@@ -181,7 +181,7 @@ type Part struct {
 // buckets otherwise.
 func (x *Index) Parts(c *Class, sc Scope, level int) []Part {
 	if level == cluster.NodeLevel {
-		return x.NodeParts(c, sc)
+		return x.nodeParts(c, sc)
 	}
 	if level == cluster.AnyLevel {
 		return []Part{{Scope: sc, Fits: x.Fits(c, sc)}}
@@ -218,14 +218,34 @@ func (x *Index) Parts(c *Class, sc Scope, level int) []Part {
 	return out
 }
 
-// NodeParts lists the nodes of the scope on which a pod of the class fits, in the order of places. It costs a look at each
-// node of the scope.
-func (x *Index) NodeParts(c *Class, sc Scope) []Part {
-	return slices.DeleteFunc(x.EveryNode(c, sc), func(p Part) bool { return p.Fits == 0 })
+// Nodes lists the nodes of the scope on which a pod of the class fits, in the order of places (cluster.ComparePlaces). It costs
+// a look at each node of the buckets in which one fits.
+func (x *Index) Nodes(c *Class, sc Scope) (out []*cluster.Node) {
+	x.Buckets(sc, func(sh *cluster.Bucket) {
+		f := &c.ByBucket[sh.ID]
+		if f.sum == 0 {
+			return
+		}
+		for i, n := range sh.Nodes {
+			if f.Cells[i].Fits > 0 && (sc.Node == nil || sc.Node == n) {
+				out = append(out, n)
+			}
+		}
+	})
+	slices.SortFunc(out, cluster.ComparePlaces)
+	return out
 }
 
-// EveryNode lists all nodes of the scope, in the order of places (cluster.ComparePlaces), also those where no pod of the
-// class fits.
+// nodeParts lists the same as parts of the scope.
+func (x *Index) nodeParts(c *Class, sc Scope) []Part {
+	var out []Part
+	for _, n := range x.Nodes(c, sc) {
+		out = append(out, Part{Scope: sc.On(n), Name: n.Name, Fits: int64(c.ByBucket[n.Bucket.ID].Cells[n.Slot].Fits)})
+	}
+	return out
+}
+
+// EveryNode lists all nodes of the scope, in the order of places, also those where no pod of the class fits.
 func (x *Index) EveryNode(c *Class, sc Scope) []Part {
 	var out []Part
 	x.Buckets(sc, func(sh *cluster.Bucket) {

@@ -444,13 +444,11 @@ func (x *Search) nodes(b *cluster.Branch, i int, c *index.Class, sc index.Scope)
 	if i > 0 && !c.Ruled() && b.Group.Layout.Segment == 0 && x.Kin.Class(b.Pods[i-1]) == c && slices.Contains(x.Placed, b.Pods[i-1]) {
 		from = b.Pods[i-1].Host
 	}
-	var out []*cluster.Node
-	for _, p := range s.ix.NodeParts(c, sc) {
-		if from == nil || cluster.ComparePlaces(p.Node, from) >= 0 {
-			out = append(out, p.Node)
-		}
+	out := s.ix.Nodes(c, sc)
+	if from == nil {
+		return out
 	}
-	return out
+	return slices.DeleteFunc(out, func(n *cluster.Node) bool { return cluster.ComparePlaces(n, from) < 0 })
 }
 
 // narrow narrows the scope to where the leaf's layout would like its next pod to be. It is for the
