@@ -3,6 +3,7 @@ package preempt
 import (
 	"slices"
 
+	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
 )
 
@@ -63,7 +64,7 @@ func (r *rivals) have(alike *alike) bool {
 		if g == r.of.g || y.m.HasHeld(g) || y.isStarting(g) || y.Behind(g) || !room && !y.mayClaim(g) {
 			continue
 		}
-		x := y.newClaim(g, g.TurnNow())
+		x := alike.claimOf(y, g)
 		right, ok := x.outranks(r.comer)
 		if !ok {
 			return false
@@ -82,8 +83,21 @@ func (r *rivals) have(alike *alike) bool {
 	return false
 }
 
-// alike is gangs in line that claim the same, in order.
-type alike struct{ gangs []*cluster.Gang }
+// alike is gangs in line that claim the same, in order: of one queue, which pays for all of them.
+type alike struct {
+	gangs []*cluster.Gang
+	// claim is that of one of them, which nothing is held for; nil: not asked for yet. A gang in line that has not started
+	// asks for the same as long as the plan is being made, and so its claim is made once for all sets of victims.
+	claim *claim
+}
+
+// claimOf is the claim of one of the gangs, which must be in line still.
+func (a *alike) claimOf(y *Cycle, g *cluster.Gang) *claim {
+	if a.claim == nil || a.claim.g != g {
+		a.claim = y.newClaim(g, g.TurnNow())
+	}
+	return a.claim
+}
 
 // findWaiting groups those in line that have nothing yet and that nobody holds back, in the order of the first of each group. The
 // line does not change while a plan is made, so it is done once in a cycle, before the first claim is tried out for which
@@ -103,7 +117,7 @@ func (y *Cycle) findWaiting() {
 			a.gangs = append(a.gangs, g)
 			return true
 		}
-		a := &alike{[]*cluster.Gang{g}}
+		a := &alike{gangs: []*cluster.Gang{g}}
 		y.waiting = append(y.waiting, a)
 		if plain {
 			of[kind] = a
@@ -142,24 +156,6 @@ func (c *claim) borrows(x comer) bool {
 	return false
 }
 
-// mightBorrow says whether borrows could be true of the claimant once it has a place: a bound from above, as nothing that it counts in
-// its queues is known before but for plain requests.
-func (c *claim) mightBorrow() bool {
-	m := c.y.m
-	if _, plain := c.kind(); !plain || len(m.Config.Rates) > 0 || m.Varies(c.g.All()[0]) {
-		return true
-	}
-	for z := c.q; z != nil; z = z.Parent {
-		over := func(dims []int, part func(*cluster.Queue, int) int64) bool {
-			return slices.ContainsFunc(dims, func(dim int) bool { return c.needs.At(dim) > 0 && z.Committed(dim)+c.needs.At(dim) > part(z, dim) })
-		}
-		if over(m.Tree.PromisedDims, m.Quota) || over(c.sharedDims(), shareOrQuota) {
-			return true
-		}
-	}
-	return false
-}
-
 // starts places the gang if it has a place now, and says whether it has.
 func (c *claim) starts() bool {
 	m := c.y.m.Mark()
@@ -188,12 +184,36 @@ func (y *Cycle) isLifted(t *running) bool {
 }
 
 // lookAround brings up to date what losesTo reads and what cannot be found in a trial: the lists of what runs in the claimant's queues, and
-// who waits.
+// who waits. A claimant that borrows nothing once it has its place is never asked about those: in a trial a queue holds no more
+// than it does now but for what the claimant takes, since victims are lifted, what leaves does not count, and holds are given
+// back. To bring the list of a queue up to date costs a merge of all below it, and most queues have room for the claimant.
 func (c *claim) lookAround() {
+	if c.moving { // and so has no rivals
+		return
+	}
+	might := false
+	for q := c.q; q != nil; q = q.Parent {
+		might = might || c.mayExceed(q)
+	}
+	if !might {
+		return
+	}
 	for q := c.q; q != nil && c.q != &c.y.m.Unqueued; q = q.Parent {
 		c.y.runningBelow(q)
 	}
-	if !c.moving && c.mightBorrow() {
-		c.y.findWaiting()
+	c.y.findWaiting()
+}
+
+// mayExceed says whether the queue, which is one of the claimant's, may hold more than its quota, or its share, of anything
+// with the claimant. What that takes is known before it has a place if it asks plainly, and what it counts does not depend on
+// its nodes.
+func (c *claim) mayExceed(q *cluster.Queue) bool {
+	m := c.y.m
+	if _, plain := c.y.Question(c.g, c.t); !plain || m.GangVaries(c.g) || m.Tree.ByModel || m.Tree.Flavored {
+		return true
 	}
+	over := func(dims []int, part func(*cluster.Queue, int) int64) bool {
+		return slices.ContainsFunc(dims, func(dim int) bool { return q.Committed(dim)+c.needs.At(dim) > part(q, dim) })
+	}
+	return over(m.Tree.PromisedDims, m.Quota) || m.Config.Policy == api.TimeShare && over(m.Tree.Shared, shareOrQuota)
 }
