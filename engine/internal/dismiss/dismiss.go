@@ -35,8 +35,8 @@ func (d *Dismissals) Overdue() { d.dismissAll(d.times.Overdue(), api.MaxRun) }
 // Queues ends what runs in queues that are drained, as far as it has an owner that makes it again.
 func (d *Dismissals) Queues() {
 	var over []*cluster.Pod
-	for _, name := range cluster.SortedKeys(d.m.Queues) {
-		q := d.m.Queues[name]
+	//archtest:any-order dismissAll sorts them
+	for _, q := range d.m.Queues {
 		if !q.Drains() || q.Frozen() {
 			continue
 		}
