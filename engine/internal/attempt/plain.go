@@ -13,7 +13,12 @@ import (
 // Plain returns the gang's question. What of it is the gang's alone is kept with its entry in line, and holds until
 // the gang, a rule between pods or an image changes; what is around the gang is looked at each time.
 func (a *Attempts) Plain(g *cluster.Gang, t cluster.Turn) *order.Plain {
-	p := &a.line.Entry(g).Plain
+	return a.plainOf(a.line.Entry(g), g, t)
+}
+
+// plainOf is Plain for the gang with that entry in line.
+func (a *Attempts) plainOf(e *order.Entry, g *cluster.Gang, t cluster.Turn) *order.Plain {
+	p := &e.Plain
 	if a.Trial || g.Terms().Held || len(a.m.Refusals) > 0 && len(a.refusals(g)) > 0 {
 		return &order.Plain{}
 	}
@@ -62,7 +67,8 @@ func (a *Attempts) asksPlainly(g *cluster.Gang, p *order.Plain) bool {
 
 // PlainDemands is what each member of the gang asks for, and how many start together, if its question is a plain one.
 func (a *Attempts) PlainDemands(g *cluster.Gang) ([]quantity.Demand, int, bool) {
-	p := a.Plain(g, a.line.Entry(g).Turn)
+	e := a.line.Entry(g)
+	p := a.plainOf(e, g, e.Turn)
 	if !p.OK {
 		return nil, 0, false
 	}
