@@ -116,6 +116,7 @@ func (w *world) load() (*Candidates, *Cycle) {
 			m.Rollback(mark)
 		},
 		Retally:   m.Tally,
+		Waiting:   func(func(*cluster.Gang) bool) {},
 		LeastRate: func() int64 { return 1 },
 	}, Promises{
 		StartsBeside: func(g *cluster.Gang, t cluster.Turn) bool { return fits(g, t) && (w.agrees == nil || w.agrees(gone)) },

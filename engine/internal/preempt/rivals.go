@@ -204,8 +204,8 @@ func (c *claim) lookAround() {
 	c.y.findWaiting()
 }
 
-// mayExceed says whether the queue, which is one of the claimant's, may hold more than its quota, or its share, of anything
-// with the claimant. What that takes is known before it has a place if it asks plainly, and what it counts does not depend on
+// mayExceed says whether the queue, which is one of the claimant's, may hold more than its quota, or its share, of something
+// that the claimant takes, with the claimant. What that takes is known before it has a place if it asks plainly, and what it counts does not depend on
 // its nodes.
 func (c *claim) mayExceed(q *cluster.Queue) bool {
 	m := c.y.m
@@ -213,7 +213,7 @@ func (c *claim) mayExceed(q *cluster.Queue) bool {
 		return true
 	}
 	over := func(dims []int, part func(*cluster.Queue, int) int64) bool {
-		return slices.ContainsFunc(dims, func(dim int) bool { return q.Committed(dim)+c.needs.At(dim) > part(q, dim) })
+		return slices.ContainsFunc(dims, func(dim int) bool { return c.needs.At(dim) > 0 && q.Committed(dim)+c.needs.At(dim) > part(q, dim) })
 	}
 	return over(m.Tree.PromisedDims, m.Quota) || m.Config.Policy == api.TimeShare && over(m.Tree.Shared, shareOrQuota)
 }

@@ -81,3 +81,47 @@ func TestTrialsFindWhatWasLookedAt(t *testing.T) {
 		y.MakeRoom(g, g.TurnNow(), full)
 	})
 }
+
+// The places that a claimant may have are all those that it has a right to, each asked for by itself.
+func TestOutbidListsAllPlaces(t *testing.T) {
+	found := 0
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(4, 8)
+		few := func(label string) int64 { return rapid.Int64Range(0, 12).Draw(t, label) }
+		w.snap.Queues = append(w.snap.Queues,
+			api.Queue{Name: "org", Version: 1, Quota: gpus(few("quota of the org"))},
+			api.Queue{Name: "team", Version: 1, Parent: "org", Quota: gpus(few("quota of the team"))},
+			api.Queue{Name: "other", Version: 1, Parent: "org", Quota: gpus(few("quota of the other team"))})
+		pod := func(key string) {
+			w.snap.Pods = append(w.snap.Pods, api.Pod{Key: key, Version: 1, Queue: rapid.SampledFrom([]string{"borrower", "team", "other", ""}).Draw(t, "queue"),
+				Evictable: rapid.IntRange(0, 3).Draw(t, "evictable") > 0, Priority: rapid.Int32Range(-1, 1).Draw(t, "priority"), Spec: api.Spec{Requests: gpus(rapid.Int64Range(1, 8).Draw(t, "asks"))}})
+		}
+		pod("new")
+		for i := range 4 {
+			key := fmt.Sprint("held-", i)
+			pod(key)
+			w.snap.Holds = append(w.snap.Holds, api.Hold{Gang: key, Version: 1, Node: fmt.Sprintf("n%02d", i), Requests: w.snap.Pods[len(w.snap.Pods)-1].Requests, Until: noon.Add(time.Minute)})
+		}
+		s, y := w.load()
+		g := s.m.Pods["new"].In
+		c := y.newClaim(g, g.TurnNow())
+		c.sharing = c.sharesKept()
+		var want []string
+		for _, key := range cluster.SortedKeys(s.m.Holds) {
+			if _, ok := c.outbids(s.m.Holds[key]); ok {
+				want = append(want, key)
+			}
+		}
+		var got []string
+		for _, h := range c.outbid() {
+			got = append(got, h.Ref().Key)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("- by itself, + listed: %s", diff)
+		}
+		found += len(want)
+	})
+	if found == 0 && !testing.Short() { // of few cases there may be none
+		t.Error("no place was outbid")
+	}
+}
