@@ -5,6 +5,7 @@ import (
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/internal/supply"
+	"github.com/berth-dev/berth/kube/dialect/karpenter"
 )
 
 var reservationConsumedElsewhereCheck = check.Check{
@@ -20,11 +21,14 @@ func reservationConsumedElsewhere(c *check.Case) []check.Finding {
 	out := reserved(c, "reservation-consumed-elsewhere")
 	for _, p := range supply.KarpenterReservedPools(c) {
 		x, failed := supply.KarpenterFailure(c, p.Pool)
+		if said := supply.KarpenterSaid(c); !failed && said.About(p.Pool.GetName(), karpenter.NoOffering) { // it knows how many are left, and asks the provider for none
+			x, failed = supply.AutoscalerFault{Fault: supply.CloudReserved, Code: "Karpenter finds no machine of it: " + said.Unoffered(p.Pool.GetName()), Evidence: supply.KarpenterEvidence(said, c)}, true
+		}
 		if !failed || x.Fault != supply.CloudReserved {
 			continue
 		}
 		for _, r := range supply.Suitable(p.Pool, c, p.Active) {
-			if !supply.InReach(p.Pool, c, r) || supply.KarpenterBooked(c.Facts, r.Id) > 0 {
+			if !supply.InReach(p.Pool, c, r) || !supply.MayBeOf(c, r) || supply.KarpenterBooked(c.Facts, r.Id) > 0 {
 				continue
 			}
 			out = append(out, check.Finding{

@@ -247,6 +247,7 @@ func ByDistance(want string, from map[string]int) []string {
 }
 
 var (
+	idOf       = regexp.MustCompile(`^([a-z]{1,8}-)[0-9a-f]{12,}$`) // what a provider calls a thing: cr-0a1b2c3d4e5f60718
 	modelWord  = regexp.MustCompile(`^([a-z]{1,4}\d{1,4}[a-z]{0,2})$`)
 	memoryWord = regexp.MustCompile(`^\d+gb$`)
 	wordParts  = regexp.MustCompile(`[^a-z0-9]+`)
@@ -260,6 +261,9 @@ func MeansSame(a, b string) bool {
 	a, b = strings.ToLower(a), strings.ToLower(b)
 	if a == b {
 		return true
+	}
+	if x, y := idOf.FindStringSubmatch(a), idOf.FindStringSubmatch(b); x != nil && y != nil {
+		return x[1] == y[1] && len(a) == len(b) && spelling.Distance(a, b) <= 2 // nobody draws two that are so alike
 	}
 	if m := modelOf(a); m != "" && m == modelOf(b) && sharesVendor(a, b) {
 		return memoryOf(a) == "" || memoryOf(b) == "" || memoryOf(a) == memoryOf(b)

@@ -81,6 +81,13 @@ func InReach(p *karpenter.Pool, c *check.Case, r karpenter.Reservation) bool {
 	return p.Permits(corev1.LabelTopologyZone, r.Zone) && (len(zones) == 0 || slices.Contains(zones, r.Zone))
 }
 
+// MayBeOf says whether the pod leaves open which reservation its node is of, or asks for this one.
+func MayBeOf(c *check.Case, r karpenter.Reservation) bool {
+	return !slices.ContainsFunc(place.NeedsOf(&c.Pod.Spec), func(w place.Need) bool {
+		return w.Key == karpenter.ReservationLabel && len(w.Values) > 0 && !slices.Contains(w.Values, r.Id)
+	})
+}
+
 // KarpenterOnDemand lets the pool's nodes be on demand, too.
 func KarpenterOnDemand(c *check.Case, s *AutoscalerSource) []edit.Edit {
 	e, ok := KarpenterCapacity(c, s, "on-demand")
@@ -94,7 +101,7 @@ func KarpenterOnDemand(c *check.Case, s *AutoscalerSource) []edit.Edit {
 // KarpenterCapacity adds a kind of capacity to those that the pool may use.
 func KarpenterCapacity(c *check.Case, s *AutoscalerSource, kind string) (edit.Edit, bool) {
 	if slices.ContainsFunc(place.NeedsOf(&c.Pod.Spec), func(w place.Need) bool {
-		return w.Key == karpenter.CapacityTypeLabel && !slices.Contains(w.Values, kind)
+		return w.Key == karpenter.CapacityTypeLabel && !slices.Contains(w.Values, kind) || w.Key == karpenter.ReservationLabel && kind != karpenter.Reserved
 	}) {
 		return edit.Edit{}, false // the pod itself says otherwise
 	}

@@ -91,6 +91,20 @@ func (w *Message) Unmet(pool string) string {
 	return ""
 }
 
+// NoOffering is in what Karpenter says where machines of the right kind are known, and none can be had as the pod or the pool wants it: in the zone, on
+// demand, or of a reservation.
+const NoOffering = "required offering"
+
+// Unoffered is what it says then of the pool.
+func (w *Message) Unoffered(pool string) string {
+	for _, p := range w.Parts {
+		if p.Pool == pool || p.Pool == "" && len(w.Parts) == 1 {
+			return noInstanceType.FindString(p.text)
+		}
+	}
+	return ""
+}
+
 // noInstanceType is how Karpenter says that it knows of no machine, of all that it looks at: requirements, resources
 // and offerings. Newer releases add what was asked for.
 var noInstanceType = regexp.MustCompile(`no instance type [^;(,]*[^;(, ]`)

@@ -133,7 +133,26 @@ func (p *Pool) Permits(key, value string) bool {
 	if zones := p.zones(); key == corev1.LabelTopologyZone && len(zones) > 0 && !slices.Contains(zones, value) {
 		return false
 	}
+	if ids := p.reserved(); key == ReservationLabel && len(ids) > 0 && !slices.Contains(ids, value) {
+		return false
+	}
 	return p.Knows(key) && !slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.Key == key && !r.allows(value) })
+}
+
+// reserved are the reservations that the class has found or names; nil where that is not known: it may select them by tags, and have found none yet.
+func (p *Pool) reserved() (ids []string) {
+	for _, r := range p.Reservations() {
+		ids = append(ids, r.Id)
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	for _, t := range dialect.Items(p.Class.Object, "spec", "capacityReservationSelectorTerms") {
+		if id := dialect.Text(t, "id"); id != "" {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // zones are those of the class's subnets; nil where that is not known.
@@ -156,6 +175,9 @@ func (p *Pool) Values(key string) []string {
 		return []string{v}
 	}
 	var out []string
+	if key == ReservationLabel {
+		out = p.reserved()
+	}
 	for _, r := range p.Rules {
 		if r.Key == key && r.Operator == "In" {
 			for _, v := range r.Values {
