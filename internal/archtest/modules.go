@@ -15,7 +15,7 @@ var Modules = map[string][]string{
 	"controlplane/operators":        {"k8s.io/apimachinery", "k8s.io/client-go"},
 	"diagnose":                      {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/utils"},
 	"diagnose/check":                {"k8s.io/api"},
-	"diagnose/check/l1":             {"k8s.io/api", "k8s.io/apimachinery"},
+	"diagnose/check/l1":             {"k8s.io/api"},
 	"diagnose/check/l2":             {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/component-helpers", "k8s.io/utils"},
 	"diagnose/check/l3":             {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/component-helpers", "k8s.io/utils"},
 	"diagnose/check/l4":             {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/utils"},

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/diagnose/internal/queue"
+	"github.com/berth-dev/berth/diagnose/internal/supply"
 	"github.com/berth-dev/berth/kube/dialect"
 )
 
@@ -23,33 +23,51 @@ var capacityQueuedCheck = check.Check{
 }
 
 func capacityQueued(c *check.Case) []check.Finding {
-	if v := queue.Kueue(c); v != nil && v.Cause == "capacity-queued" {
-		message := fmt.Sprintf("Workload %s has its quota and waits for machines", v.Work.GetName())
-		if !dialect.IsTrue(v.Work, "QuotaReserved") {
-			message = fmt.Sprintf("Workload %s was put back, as machines did not come for it", v.Work.GetName())
+	a := queue.MachinesAsked(c)
+	switch {
+	case a == nil || a.Failed() && supply.AtMax(a.Says):
+		return nil
+	case a.Work != nil:
+		message := fmt.Sprintf("Workload %s has its quota and waits for machines", a.Work.GetName())
+		if !dialect.IsTrue(a.Work, "QuotaReserved") {
+			message = fmt.Sprintf("Workload %s was put back, as machines did not come for it", a.Work.GetName())
 		}
-		return []check.Finding{capacityQueuedAt(c, queue.ProvisioningOf(c.Facts, v.Work), message, v.Message)}
+		return []check.Finding{capacityQueuedAt(a, message)}
+	case a.Request == nil:
+		return requestMissing(c, a)
 	}
-	if !c.Waits() {
+	return []check.Finding{capacityQueuedAt(a, "the pod waits for machines")}
+}
+
+// requestMissing is about a pod that names a request which is not there: the autoscaler makes nothing for it, and gives it nothing that was made.
+func requestMissing(c *check.Case, a *queue.Asked) []check.Finding {
+	if supply.AutoscalerStuck(c) == nil {
 		return nil
 	}
-	for _, key := range []string{"autoscaling.x-k8s.io/consume-provisioning-request", "cluster-autoscaler.kubernetes.io/consume-provisioning-request"} {
-		if name := c.Pod.Annotations[key]; name != "" {
-			u := c.ForeignNamed("ProvisioningRequest.autoscaling.x-k8s.io", c.Pod.Namespace, name)
-			if u != nil && (!dialect.IsTrue(u, "Provisioned") || provisioningOver(u) != "") {
-				return []check.Finding{capacityQueuedAt(c, u, "the pod waits for machines", "")}
-			}
-		}
+	f := check.Finding{
+		Owner: check.User, Fit: true, Probe: supply.AutoscalerProbe(c, supply.Makes(c)),
+		Message:  fmt.Sprintf("the pod is to have the machines of ProvisioningRequest %s, and there is none of that name in namespace %s", a.Named, c.Pod.Namespace),
+		Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: fmt.Sprintf("metadata.annotations[%q]", a.Key(c)), Value: a.Named}},
+		Advice:   "Make the ProvisioningRequest, or name one that is there: an autoscaler makes no node for the pod otherwise.",
 	}
-	return nil
+	names := make(map[string]int)
+	for _, name := range c.ForeignNames(queue.ProvisioningRequests, c.Pod.Namespace) {
+		names[name]++
+	}
+	if near := place.ByDistance(a.Named, names); len(near) > 0 {
+		f.Message += "; there is " + near[0]
+		f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.Ref{Kind: "ProvisioningRequest", Namespace: c.Pod.Namespace, Name: near[0]}.In(), Field: "metadata.name", Value: near[0]})
+	}
+	return []check.Finding{f}
 }
 
 // capacityQueuedAt says how far the request has come.
-func capacityQueuedAt(c *check.Case, u *unstructured.Unstructured, message, said string) check.Finding {
+func capacityQueuedAt(a *queue.Asked, message string) check.Finding {
 	found := check.Finding{Message: message}
+	u := a.Request
 	if u == nil {
-		if said != "" {
-			found.Message += ": " + strings.TrimSuffix(said, ".")
+		if a.Says != "" {
+			found.Message += ": " + strings.TrimSuffix(a.Says, ".")
 		}
 		return found
 	}
@@ -61,7 +79,7 @@ func capacityQueuedAt(c *check.Case, u *unstructured.Unstructured, message, said
 	if dialect.IsTrue(u, "Failed") {
 		state, what = "failed", dialect.ConditionOf(u, "Failed")
 	}
-	if over := provisioningOver(u); over != "" {
+	if over := a.Over(); over != "" {
 		state, what = "over ("+over+")", dialect.ConditionOf(u, over)
 		found.Advice = "Ask for machines again with a new ProvisioningRequest: this one is over and gets no more."
 	}
@@ -73,14 +91,4 @@ func capacityQueuedAt(c *check.Case, u *unstructured.Unstructured, message, said
 		found.Evidence = []facts.Evidence{{Object: facts.RefTo(u).In(), Field: "status.conditions", Value: cmp.Or(what.Reason, state)}}
 	}
 	return found
-}
-
-// provisioningOver is the condition by which what was provisioned is not there any more; "" for none.
-func provisioningOver(u *unstructured.Unstructured) string {
-	for _, kind := range []string{"CapacityRevoked", "BookingExpired"} {
-		if dialect.IsTrue(u, kind) {
-			return kind
-		}
-	}
-	return ""
 }

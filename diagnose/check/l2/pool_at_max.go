@@ -11,6 +11,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/podspec"
+	"github.com/berth-dev/berth/diagnose/internal/queue"
 	"github.com/berth-dev/berth/diagnose/internal/supply"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 	"github.com/berth-dev/berth/engine/why"
@@ -28,6 +29,9 @@ var poolAtMaxCheck = check.Check{
 }
 
 func poolAtMax(c *check.Case) []check.Finding {
+	if a := queue.MachinesAsked(c); a != nil && a.Failed() && supply.AtMax(a.Says) {
+		return []check.Finding{requestAtMax(a)}
+	}
 	if supply.AutoscalerBlind(c) {
 		return poolAtMaxSaid(c)
 	}
@@ -61,6 +65,21 @@ func poolAtMax(c *check.Case) []check.Finding {
 // poolMaxWords are the cluster autoscaler's words for groups, and a cluster, that may not grow.
 // Those of the cluster name the resource between them: "max cluster nvidia.com/gpu limit reached".
 var poolMaxWords = []string{"max node group size reached", "max total nodes in cluster reached", "max cluster "}
+
+// requestAtMax is about machines that were asked for before the work was let in, and which no pool may make.
+func requestAtMax(a *queue.Asked) check.Finding {
+	f := check.Finding{
+		Stage:   check.Admit,
+		Message: fmt.Sprintf("the machines that were asked for are more than the pool may have: %s", wording.Shortened(wording.FirstLine(a.Says), 160)),
+		Advice:  "Raise the pool's limit, after asking who pays for it; then ask again for the machines, if nobody does so by itself.",
+	}
+	if a.Request != nil {
+		f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(a.Request).In(), Field: "status.conditions[Failed]", Value: wording.Shortened(a.Says, 160)})
+	} else if a.Work != nil {
+		f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(a.Work).In(), Field: "status.admissionChecks", Value: wording.Shortened(a.Says, 160)})
+	}
+	return f
+}
 
 func groupAtMax(c *check.Case, s *supply.AutoscalerSource) check.Finding {
 	n := len(supply.AutoscalerNodes(c, s))

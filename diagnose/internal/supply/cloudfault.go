@@ -37,6 +37,11 @@ var (
 	cloudElse       = regexp.MustCompile(`(?i)\baddress(es)?\b|addressesin|\bip[ _](space|range)|\bsubnet|request ?limit|rate ?limit|throttl|not authorized|permission|forbidden|credential`)
 )
 
+// AtMax says whether the text tells that a pool, or a cluster, has as many nodes as somebody set for it.
+func AtMax(text string) bool { return atMax.MatchString(text) }
+
+var atMax = regexp.MustCompile(`(?i)\bmax(imum)?\b[^.;]{0,30}\b(node ?pools?|node ?groups?|pools?|nodes|cluster|size)\b[^.;]{0,40}\b(reached|exceeded)\b|\b(node ?pool|node ?group|pool)\b[^.;]{0,30}\bat (its )?max(imum)?\b`)
+
 // cloudFaultOf reads a code or a message, and returns the words that decided. Of several clauses, the first one that has any: what one says of a
 // reservation explains the code that it has.
 func cloudFaultOf(text string) (fault cloudFault, code string) {

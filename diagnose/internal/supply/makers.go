@@ -60,7 +60,7 @@ func ReportedByMakers(c *check.Case) []Reported {
 				continue
 			}
 			if k, ok := faultOf(u); ok {
-				fault, _ := cloudFaultOf(k.Reason + ": " + k.Message)
+				fault := saidBy(k)
 				out = append(out, Reported{
 					Text:     fmt.Sprintf("%s reports %s: %s", facts.RefTo(u), reportedAs(k), CloudText(cmp.Or(k.Message, k.Reason))),
 					Fault:    fault,
@@ -187,7 +187,7 @@ func faultOf(u *unstructured.Unstructured) (facts.Condition, bool) {
 		if !k.Bad() || k.Status == "Unknown" || own || strings.HasSuffix(kind, "NodeClass") {
 			continue
 		}
-		if fault, _ := cloudFaultOf(k.Reason + ": " + k.Message); fault != cloudOther {
+		if saidBy(k) != cloudOther {
 			return k, true
 		}
 		if first.Type == "" || first.Message == "" && k.Message != "" { // a word says less than a sentence
@@ -195,6 +195,73 @@ func faultOf(u *unstructured.Unstructured) (facts.Condition, bool) {
 		}
 	}
 	return first, first.Type != ""
+}
+
+// Conditions are named after what they are about, and their reasons and messages are short for it: Quota is False, as Over.
+var (
+	aboutQuota = regexp.MustCompile(`(?i)quota`)
+	aboutStock = regexp.MustCompile(`(?i)^(in)?(sufficient)?(machine|node|instance)?(capacity|stock|inventory)(available|sufficient)?$`)
+)
+
+// saidBy is what the condition says of stock, quota or a reservation: by its reason and message, else by its name.
+func saidBy(k facts.Condition) cloudFault {
+	fault, _ := cloudFaultOf(k.Reason + ": " + k.Message)
+	switch {
+	case fault != cloudOther:
+		return fault
+	case aboutQuota.MatchString(k.Type):
+		return CloudNoQuota
+	case aboutStock.MatchString(k.Type):
+		return CloudNoCapacity
+	}
+	return cloudOther
+}
+
+// MakerNamed is the object of those who make nodes that the need means: its name is a value of a label that is called after its kind and its API
+// group, as cloud.google.com/compute-class is after a ComputeClass; nil where there is none. Why it has made no node is another question than what the
+// nodes of today have.
+func MakerNamed(c *check.Case, n place.Need) *unstructured.Unstructured {
+	all := makersBy(c, n.Key)
+	if i := slices.IndexFunc(all, func(u *unstructured.Unstructured) bool { return slices.Contains(n.Values, u.GetName()) }); i >= 0 {
+		return all[i]
+	}
+	return nil
+}
+
+// MakerMeant is one whose name is written almost as a value of the need; nil: there is none.
+func MakerMeant(c *check.Case, n place.Need) *unstructured.Unstructured {
+	all := makersBy(c, n.Key)
+	i := slices.IndexFunc(all, func(u *unstructured.Unstructured) bool {
+		return slices.ContainsFunc(n.Values, func(v string) bool { return place.MeansSame(v, u.GetName()) })
+	})
+	if i < 0 {
+		return nil
+	}
+	return all[i]
+}
+
+// makersBy are the objects of makers that labels of the key name.
+func makersBy(c *check.Case, key string) (out []*unstructured.Unstructured) {
+	domain, what, ok := strings.Cut(key, "/")
+	if !ok {
+		return nil
+	}
+	for _, kind := range sortedKinds(c.Facts) {
+		for _, u := range c.Foreign[kind] {
+			group := u.GroupVersionKind().Group
+			part, of := strings.CutSuffix(domain, group)
+			if of && makes(u) && group != "karpenter.sh" && u.GetDeletionTimestamp() == nil && sharesWord(part+"/"+what, u.GetKind()) {
+				out = append(out, u)
+			}
+		}
+	}
+	return out
+}
+
+// ReportsFault says whether the object of a maker reports one.
+func ReportsFault(u *unstructured.Unstructured) bool {
+	_, ok := faultOf(u)
+	return ok
 }
 
 func sortedKinds(f *facts.Facts) []string {
