@@ -186,13 +186,33 @@ func sortedKeys(m map[string]any) []string {
 
 // badWord is in the types of conditions, in phases and in reasons that are good news only while they are not True.
 // Kubernetes' API conventions allow both polarities, and nothing in a condition says which one its author chose.
-var badWord = regexp.MustCompile(`(?i)fail|error|degraded|pressure|unavailable|suspend|stall|stuck|terminating|deadlock|unschedulable|unhealthy|nothealthy|notready|evict|conflict|expired|revoked|paused|blocked|reject|denied|invalid|violat|disrupt|deactivat|missing|timedout|timeout|exceeded|misconfig|insufficient|exhaust|refused|unknown|broken|corrupt|readonlyfilesystem|pending|unresolv|notfound|backoff|quarantin|expir|closed`)
+var badWord = regexp.MustCompile(`(?i)fail|error|degraded|pressure|unavailable|suspend|stall|stuck|terminating|deadlock|unschedulable|unhealthy|nothealthy|notready|evict|conflict|expired|revoked|paused|blocked|reject|denied|invalid|violat|disrupt|deactivat|missing|timedout|timeout|exceeded|misconfig|insufficient|exhaust|refused|unknown|broken|corrupt|readonlyfilesystem|pending|unresolv|notfound|backoff|quarantin|expir|closed|problem|fault|offline|flapping|throttl|overheat|required$|needed$|detected$|(link|node|port|host|power|fabric)-?down`)
 
 // waitWord is a phase or state of an object that is held back on purpose: no fault by itself, and the reason why its work waits.
 var waitWord = regexp.MustCompile(`(?i)^(waiting|held|on-?hold|queued|deferred|delayed|throttled|standby|parked)$`)
 
 // neutral conditions say how far something has come, or what is going on: neither polarity is a fault.
 var neutral = regexp.MustCompile(`(?i)^(complete|completed|succeeded|success|finished|ended|done|reconciling|drifted|consolidatable|drained|idle|empty|issuing|resizing|updating|upgrading|remediating|scaling(up|down)|rollingout|disruptionreason|instanceterminating|volumesdetached|filesystemresizepending|unused|requeued|preempted|successcriteriamet|restarting|deleting|disruptionallowed|podresizeinprogress|scalinglimited|ableto.*)$`)
+
+// wellWord ends the types of conditions that are good news while they are True, and unWell those that are the contrary of one.
+var (
+	wellWord = regexp.MustCompile(`(?i)(ready|healthy|ok|available|passed|valid|verified|enabled|initiali[sz]ed|registered|connected|synced|configured|schedulable|online|active|supported|present|attached|installed|voter|leader)$`)
+	unWell   = regexp.MustCompile(`(?i)(un|in|dis|not|non)-?(ready|healthy|ok|available|valid|verified|initiali[sz]ed|registered|connected|synced|configured|schedulable|active|supported|attached|installed)$`)
+)
+
+// NodeFault says whether a condition of a node, other than those of its kubelet, reports a fault. Conditions of nodes are named after problems, as
+// node-problem-detector names them, unless their name is one of health: a word that nobody knows, as NVLinkDown, is bad while it is True.
+func NodeFault(k corev1.NodeCondition) bool {
+	kind := string(k.Type)
+	well := wellWord.MatchString(kind) && !unWell.MatchString(kind)
+	switch {
+	case neutral.MatchString(kind):
+		return false
+	case well:
+		return k.Status == corev1.ConditionFalse || strings.HasSuffix(k.Reason, "IsNotHealthy") && k.Status == corev1.ConditionTrue
+	}
+	return k.Status == corev1.ConditionTrue
+}
 
 // Bad says whether the condition reports a fault: False or Unknown of what should be, True of what should not.
 func (c Condition) Bad() bool {

@@ -215,7 +215,7 @@ func Sickness(n *corev1.Node) *corev1.NodeCondition {
 			return c
 		case strings.HasSuffix(c.Reason, "IsNotHealthy") && c.Status == corev1.ConditionTrue:
 			return c
-		case n.Spec.Unschedulable && c.Status == corev1.ConditionTrue && !slices.Contains(kubelets, c.Type) && (facts.Condition{Type: string(c.Type), Status: string(c.Status), Reason: c.Reason}).Bad():
+		case n.Spec.Unschedulable && !slices.Contains(kubelets, c.Type) && facts.NodeFault(*c):
 			return c // of a cordoned node, what node-problem-detector and its like report is why
 		}
 	}

@@ -2,7 +2,6 @@ package gpustack
 
 import (
 	"fmt"
-	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -51,6 +50,7 @@ const (
 	RolePlugin    Role = "device plugin"
 	RoleDiscovery Role = "feature discovery"
 	RoleMIG       Role = "MIG manager"
+	RoleFeatures  Role = "node feature discovery"
 	RoleOther     Role = "other" // metrics, validation: nothing that nodes advertise depends on them
 )
 
@@ -303,6 +303,9 @@ func roleOfPod(labels map[string]string, spec *corev1.PodSpec) Role {
 			}
 			return r
 		}
+		if image == "node-feature-discovery" && Runs(&spec.Containers[i], "nfd-worker") || image == "nfd-worker" { // the master of it is on no node in particular
+			return RoleFeatures
+		}
 	}
 	return ""
 }
@@ -339,25 +342,6 @@ func (g *Node) Unready(r Role) *corev1.Pod {
 		}
 	}
 	return nil
-}
-
-// Undiscovered is a node with GPUs that does not have the label, which GPU Feature Discovery writes, and the pod of it there that is not
-// ready; nil: there is none, or it has nothing to do with it.
-func Undiscovered(f *facts.Facts, key string) (*Node, *corev1.Pod) {
-	if !strings.HasPrefix(key, "nvidia.com/") || strings.HasPrefix(key, "nvidia.com/gpu.deploy.") || key == LabelPresent {
-		return nil, nil
-	}
-	all := Of(f).Nodes
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		g := all[name]
-		if _, has := g.Labels[key]; has || len(g.Ready(RoleDiscovery)) > 0 {
-			continue
-		}
-		if p := g.Unready(RoleDiscovery); p != nil {
-			return g, p
-		}
-	}
-	return nil, nil
 }
 
 // Trouble says what keeps a pod from being ready, in words.

@@ -48,6 +48,7 @@ func deviceNotAdvertised(c *check.Case) []check.Finding {
 			Message:  fmt.Sprintf("the pod asks for %s %s, and %s%s", why.Quantity(device, podspec.Requested(c.Pod, device)), device, advertisesNone(len(c.Nodes)), notYet(c, device)),
 			Evidence: gapShown(c, device),
 		}
+		blameBeside(c, device, &found)
 		known := slices.ContainsFunc(f.Nodes, func(n check.NodeFit) bool { return place.Matters(c, &n) })
 		grows := supply.AutoscalerSaid(c).Refused("in backoff after failed scale-up", "max node group size reached", "max total nodes in cluster reached", "not ready for scale-up") > 0
 		if known || grows || supply.Autoscaled(c) || len(c.AutoscalerStatus()) > 0 {
@@ -83,6 +84,9 @@ func nowhere(c *check.Case, f *check.Fit, name string) check.Finding {
 		found.Advice = fmt.Sprintf("Look at the device plugin of %s on node %s: it has stopped, or reports that none of its devices is well.", name, has[0].Name)
 		return found
 	}
+	if blameBeside(c, name, &found) {
+		return found
+	}
 	if near, e, ok := place.Renamed(c, name); ok {
 		found.Owner, found.Edits = check.User, []edit.Edit{e}
 		found.Message += fmt.Sprintf("; nodes have %s", near)
@@ -91,6 +95,25 @@ func nowhere(c *check.Case, f *check.Fit, name string) check.Finding {
 		found.Advice = fmt.Sprintf("Set huge pages of %s aside on the nodes, at boot or with vm.nr_hugepages, and restart their kubelets, which count them once.", size)
 	}
 	return found
+}
+
+// blameBeside adds the fault that an object of others reports of a node which counts the resource, and has none of it; false: there is none.
+func blameBeside(c *check.Case, name string, found *check.Finding) bool {
+	for _, n := range c.Nodes {
+		if _, counts := n.Status.Capacity[corev1.ResourceName(name)]; !counts {
+			continue
+		}
+		for _, w := range gpustack.ReportsOn(c.Facts, n) {
+			if !w.Fault {
+				continue
+			}
+			found.Message += fmt.Sprintf("; %s says of node %s that %s", w.Ref(), n.Name, wording.Shortened(wording.FirstLine(w.Says), 200))
+			found.Evidence = append(found.Evidence, facts.Evidence{Object: w.Ref().In(), Field: w.Field, Value: wording.Shortened(w.Says, 200)})
+			found.Advice = fmt.Sprintf("Look at %s and at the controller that reports it: it is about a node that should offer %s.", w.Ref(), name)
+			return true
+		}
+	}
+	return false
 }
 
 func advertisesNone(nodes int) string {

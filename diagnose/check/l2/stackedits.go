@@ -61,6 +61,12 @@ func admit(c *check.Case, r gpustack.Role, a gpustack.Absence, nodes []*check.No
 	case a.Key != "" && !strings.HasPrefix(a.Key, gpustack.LabelDeploy) && !reaches(c, a.Set):
 		return reselect(c, r, a.Set, nodes)
 	case a.Key != "":
+		nodes = slices.DeleteFunc(slices.Clone(nodes), func(n *check.NodeFit) bool {
+			return strings.HasPrefix(a.Key, gpustack.LabelDeploy) && gpustack.Undetected(c.Facts, n.Node)
+		})
+		if len(nodes) == 0 {
+			return edit.Edit{}, false
+		}
 		return labelNodes(c, r, a, nodes), true
 	}
 	return edit.Edit{}, false

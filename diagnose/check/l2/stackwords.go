@@ -56,7 +56,11 @@ func lackWords(c *check.Case, r gpustack.Role, p *corev1.Pod, g *gpustack.Node) 
 		}
 		return "there is no DaemonSet of it"
 	case a.Key != "" && g.Labels[a.Key] == "":
-		return fmt.Sprintf("DaemonSet %s runs where %s=%s, a label that the node does not have", a.Set.Name, a.Key, a.Value)
+		out := fmt.Sprintf("DaemonSet %s runs where %s=%s, a label that the node does not have", a.Set.Name, a.Key, a.Value)
+		if w := gpustack.WriterOf(c.Facts, a.Key); w != nil {
+			out += "; " + w.Says
+		}
+		return out
 	case a.Key != "":
 		return fmt.Sprintf("DaemonSet %s runs where %s=%s, and there it is %s", a.Set.Name, a.Key, a.Value, g.Labels[a.Key])
 	case a.Taint != nil:
@@ -167,6 +171,9 @@ func lackShown(c *check.Case, r gpustack.Role, p *corev1.Pod, g *gpustack.Node) 
 			e.Field, e.Value = "spec.template.spec.nodeSelector", selectorWords(a.Set.Spec.Template.Spec.NodeSelector)
 		}
 		out = append(out, e)
+		if w := gpustack.WriterOf(c.Facts, a.Key); a.Key != "" && g.Labels[a.Key] == "" && w != nil {
+			out = append(out, w.Evidence)
+		}
 		for _, event := range c.EventsOf(a.Set, "FailedCreate")[:min(1, len(c.EventsOf(a.Set, "FailedCreate")))] {
 			out = append(out, life.Shown(event))
 		}

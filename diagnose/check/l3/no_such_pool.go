@@ -34,6 +34,10 @@ func noSuchPool(c *check.Case) []check.Finding {
 			continue
 		}
 		have := place.ValuesOf(c.Facts, n.Key)
+		maker := supply.MakerNamed(c, n)
+		if maker != nil && !idle && supply.ReportsFault(maker) {
+			continue // the nodes that are asked for are those that it would make
+		}
 		f := check.Finding{
 			Fit:      !idle,
 			Message:  fmt.Sprintf("the pod asks for %s, and no node has the label %s", n.Text(), n.Key),
@@ -62,11 +66,24 @@ func noSuchPool(c *check.Case) []check.Finding {
 			f.Message += fmt.Sprintf("; RuntimeClass %s, which the pod names, asks for it", class.Name)
 			f.Advice = fmt.Sprintf("Give the nodes that have the runtime of RuntimeClass %s the label, have such nodes added, or name another RuntimeClass.", class.Name)
 		}
-		if g, p := gpustack.Undiscovered(c.Facts, n.Key); g != nil && len(have) == 0 {
-			f.Layer, f.Owner = check.L2, check.Platform
-			f.Message += fmt.Sprintf("; GPU Feature Discovery writes it, and its pod %s on node %s is %s", p.Name, g.Name, gpustack.Trouble(p))
-			f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(p).In(), Field: "status", Value: gpustack.Trouble(p)})
-			f.Advice = fmt.Sprintf("Have GPU Feature Discovery repaired: see the log of pod %s of namespace %s.", p.Name, p.Namespace)
+		if maker != nil {
+			f.Layer, f.Owner, f.Edits = check.L2, check.Platform, nil
+			f.Message += fmt.Sprintf("; %s, which would make such nodes, has made none", facts.RefTo(maker))
+			f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(maker).In(), Field: "metadata.name", Value: maker.GetName()})
+			f.Advice = fmt.Sprintf("Look at %s and at the controller that makes its nodes.", facts.RefTo(maker))
+		}
+		if meant := supply.MakerMeant(c, n); meant != nil && maker == nil {
+			f.Edits = nil // another value would be other machines
+			f.Message += fmt.Sprintf("; there is %s", facts.RefTo(meant))
+			f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(meant).In(), Field: "metadata.name", Value: meant.GetName()})
+			f.Advice = fmt.Sprintf("Ask for %s=%s, if that is what was meant: it may make nodes of it.", n.Key, meant.GetName())
+		}
+		if w := gpustack.WriterOf(c.Facts, n.Key); w != nil && (len(have) == 0 || w.Withholds) {
+			f.Layer, f.Owner, f.Advice = check.L2, check.Platform, w.Advice
+			f.Message, f.Evidence = f.Message+"; "+w.Says, append(f.Evidence, w.Evidence)
+			if w.Withholds {
+				f.Edits = nil
+			}
 		}
 		if by, ok := place.AddedOnTheWayIn(c, n); ok {
 			f.Owner, f.Message = check.Platform, fmt.Sprintf("%s; what was written does not ask for it: %s", f.Message, by.Who)

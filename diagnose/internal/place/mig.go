@@ -54,6 +54,9 @@ func DivideAnew(c *check.Case, whole int64, parts []gpustack.MIGProfile, nodes [
 		config = "all-" + parts[0].Name
 	}
 	idle := NodesWhere(nodes, func(n *corev1.Node) bool {
+		if n.Labels[gpustack.LabelMIG] == config {
+			return false // to write what is written already changes nothing, and the manager acts on changes
+		}
 		return n.Labels[gpustack.LabelMIG] != "" && n.Labels[gpustack.LabelMIGStrategy] != gpustack.StrategySingle && gpustack.NodeNamed(c.Facts, n.Name) != nil && len(gpustack.NodeNamed(c.Facts, n.Name).Ready(gpustack.RoleMIG)) > 0 && !slices.ContainsFunc(c.PodsOn(n.Name), gpustack.WantsGPU)
 	})
 	if config == "" || len(idle) == 0 {
