@@ -1,6 +1,7 @@
 package l2
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -175,7 +176,7 @@ func karpenterAdapts(c *check.Case, p *karpenter.Pool, all []supply.KarpenterObs
 		return edit.Edit{}, false, false
 	}
 	e.Set = supply.AutoscalerNodes(&after, &supply.AutoscalerSource{Pool: p, Like: supply.KarpenterNode(&after, p)})
-	e.Assumes = fmt.Sprintf("Karpenter then makes %s of NodePool %s", autoscalerNumberOf(len(e.Set)), p.GetName())
+	e.Assumes = strings.TrimPrefix(e.Assumes+"; ", "; ") + fmt.Sprintf("Karpenter then makes %s of NodePool %s", autoscalerNumberOf(len(e.Set)), p.GetName())
 	return e, own, true
 }
 
@@ -218,6 +219,7 @@ func autoscalerJoin(edits []edit.Edit) edit.Edit {
 	for _, e := range edits[1:] {
 		out.Text += " and " + e.Text
 		out.Ops = append(slices.Clone(out.Ops), e.Ops...)
+		out.Assumes = cmp.Or(out.Assumes, e.Assumes)
 		out.Cost = max(out.Cost, e.Cost) + 1
 	}
 	return out

@@ -33,8 +33,9 @@ func otherPluginMissing(c *check.Case) (out []check.Finding) {
 		if d == nil {
 			continue
 		}
+		edits := tolerateInPlugin(c, f, d, name)
 		out = append(out, check.Finding{
-			Fit: true, Probe: grantProbe(c, f),
+			Fit: true, Probe: grantProbe(c, f), Edits: edits,
 			Message:  fmt.Sprintf("the pod asks for %s %s, and %s: DaemonSet %s, which has the device plugin, %s", why.Quantity(name, podspec.Requested(c.Pod, name)), name, offersNone(len(c.Nodes)), d.Name, words),
 			Evidence: append(gapShown(c, name), evidence...),
 			Advice:   fmt.Sprintf("Have DaemonSet %s in namespace %s repaired: its pods tell the kubelets how much of %s there is.", d.Name, d.Namespace, name),
@@ -67,11 +68,15 @@ func brokenPlugin(c *check.Case, name string) (*appsv1.DaemonSet, string, []fact
 		}
 		at := facts.RefTo(d).In()
 		if d.Status.DesiredNumberScheduled == 0 {
-			words := "runs on no node"
-			if s := d.Spec.Template.Spec.NodeSelector; len(s) > 0 {
+			words, evidence := "runs on no node", []facts.Evidence{{Object: at, Field: "status.desiredNumberScheduled", Value: "0"}}
+			if n, a := nearestFor(c, d); a.Taint != nil {
+				words += fmt.Sprintf(": it does not tolerate taint %s of node %s", podspec.TaintText(*a.Taint), n.Name)
+				evidence = append(evidence, facts.Evidence{Object: at, Field: "spec.template.spec.tolerations", Value: wording.AtMost(4, tolerationKeys(d))})
+				evidence = append(evidence, facts.Evidence{Object: facts.RefTo(n).In(), Field: fmt.Sprintf("spec.taints[key=%q]", a.Taint.Key), Value: podspec.TaintText(*a.Taint)})
+			} else if s := d.Spec.Template.Spec.NodeSelector; len(s) > 0 {
 				words += ": it runs where " + selectorWords(s)
 			}
-			return d, words, []facts.Evidence{{Object: at, Field: "status.desiredNumberScheduled", Value: "0"}}
+			return d, words, evidence
 		}
 		for _, p := range c.Pods {
 			if up := c.Controller(p); up == nil || up.GetUID() != d.UID || p.DeletionTimestamp != nil || stackStarting(c, p, pluginTakes) {
@@ -89,6 +94,48 @@ func brokenPlugin(c *check.Case, name string) (*appsv1.DaemonSet, string, []fact
 		}
 	}
 	return nil, "", nil
+}
+
+// nearestFor is the node that the DaemonSet comes closest to run on, among those that the pod could have but for the resource, and what keeps it off.
+func nearestFor(c *check.Case, d *appsv1.DaemonSet) (best *corev1.Node, why gpustack.Absence) {
+	rating := -1
+	for _, n := range c.Nodes {
+		if a, points := gpustack.KeptOff(d, n); points > rating && facts.NodeReady(n) && podspec.Suits(c.Pod, n) {
+			best, why, rating = n, a, points
+		}
+	}
+	return best, why
+}
+
+func tolerationKeys(d *appsv1.DaemonSet) (out []string) {
+	for _, t := range d.Spec.Template.Spec.Tolerations {
+		out = append(out, t.Key)
+	}
+	return out
+}
+
+// tolerateInPlugin has the DaemonSet of a device plugin tolerate the taint that alone keeps it off nodes which the pod could have.
+func tolerateInPlugin(c *check.Case, f *check.Fit, d *appsv1.DaemonSet, name string) []edit.Edit {
+	_, why := nearestFor(c, d)
+	if d.Status.DesiredNumberScheduled > 0 || why.Taint == nil {
+		return nil
+	}
+	t := corev1.Toleration{Key: why.Taint.Key, Operator: corev1.TolerationOpExists, Effect: why.Taint.Effect}
+	after := d.DeepCopy()
+	after.Spec.Template.Spec.Tolerations = append(after.Spec.Template.Spec.Tolerations, t)
+	after.Status.DesiredNumberScheduled = 1
+	e := edit.Edit{
+		Side: edit.Cluster, Cost: 3, Set: []facts.Object{after}, Assumes: fmt.Sprintf("the nodes have %s, and the plugin then counts it", name),
+		Text:    fmt.Sprintf("have DaemonSet %s, which has the device plugin of %s, tolerate taint %s", d.Name, name, podspec.TaintText(*why.Taint)),
+		Command: edit.PatchLine(d, "json", []edit.Op{appendOp("/spec/template/spec/tolerations", len(d.Spec.Template.Spec.Tolerations), t)}) + restartLine(d),
+	}
+	for i := range f.Nodes {
+		n := f.Nodes[i].Node
+		if a, _ := gpustack.KeptOff(after, n); a.Taint == nil && a.Key == "" && !a.Other && podspec.Suits(c.Pod, n) {
+			e.Set = append(e.Set, gpustack.ChangedNode(n, func(n *corev1.Node) { grantAll(c, n) }))
+		}
+	}
+	return []edit.Edit{e}
 }
 
 func ready(p *corev1.Pod) bool {

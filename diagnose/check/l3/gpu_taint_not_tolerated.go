@@ -58,6 +58,13 @@ func gpuTaint(c *check.Case) []check.Finding {
 	}
 	out.Fit = true
 	out.Message = fmt.Sprintf("%s with the taint %s, which marks %s, and the pod does not tolerate it", nodesHave(nodes), strings.Join(texts, " or "), marked(sets[0].taints)) + gave
+	for _, t := range sets[0].taints {
+		if near := place.NearToleration(c.Pod, t); near != "" {
+			out.Message += "; it tolerates " + near
+			out.Evidence = append(out.Evidence, facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: "spec.tolerations", Value: near})
+			break
+		}
+	}
 	return []check.Finding{out}
 }
 

@@ -83,6 +83,9 @@ func Renames(c *check.Case, n Need, key, value string) (edit.Edit, bool) {
 		return edit.Edit{}, false
 	}
 	e := edit.Edit{Side: edit.Workload, Cost: edit.CostWord, Text: fmt.Sprintf("ask for %s=%s in place of %s", key, value, n.Text())}
+	if key == n.Key && len(n.Values) > 0 && !slices.ContainsFunc(n.Values, func(v string) bool { return v == value || MeansSame(v, value) }) {
+		e.Assumes = "the work can run on such nodes as well"
+	}
 	switch {
 	case n.Term < 0 && key == n.Key:
 		e.Ops = []edit.Op{{Op: "replace", Path: edit.Pointer("spec", "nodeSelector", key), Value: value}}
@@ -100,7 +103,7 @@ func Drops(c *check.Case, n Need) (edit.Edit, bool) {
 	if !AsksIn(c, n) {
 		return edit.Edit{}, false
 	}
-	e := edit.Edit{Side: edit.Workload, Cost: edit.CostSmall, Text: fmt.Sprintf("do not ask for %s", n.Text())}
+	e := edit.Edit{Side: edit.Workload, Cost: edit.CostSmall, Text: fmt.Sprintf("do not ask for %s", n.Text()), Assumes: "the work can run on other nodes as well"}
 	if n.Term < 0 {
 		e.Ops = []edit.Op{{Op: "remove", Path: edit.Pointer("spec", "nodeSelector", n.Key)}}
 		return e, true

@@ -131,6 +131,36 @@ func namesTaint(p *corev1.Pod, t corev1.Taint) bool {
 	})
 }
 
+// NearToleration words a toleration of the pod that is for the taint but for its value, its effect, or how its key is written; "": there is none.
+func NearToleration(p *corev1.Pod, t corev1.Taint) string {
+	for _, o := range p.Spec.Tolerations {
+		same := o.Key == t.Key
+		if !same && !MeansSame(o.Key, t.Key) {
+			continue
+		}
+		value := o.Operator != corev1.TolerationOpExists && o.Value != t.Value
+		effect := o.Effect != "" && o.Effect != t.Effect
+		text := o.Key
+		if o.Operator != corev1.TolerationOpExists {
+			text += "=" + o.Value
+		}
+		if o.Effect != "" {
+			text += ":" + string(o.Effect)
+		}
+		switch {
+		case !same:
+			return text + ", which is another key"
+		case value && effect:
+			return text + ", which is of another value and another effect"
+		case value:
+			return text + ", which is of another value"
+		case effect:
+			return text + ", which is of another effect"
+		}
+	}
+	return ""
+}
+
 // namesValue says whether the pod tolerates the taint by its value, and not by its key alone.
 func namesValue(p *corev1.Pod, t corev1.Taint) bool {
 	return slices.ContainsFunc(p.Spec.Tolerations, func(o corev1.Toleration) bool {
