@@ -18,7 +18,27 @@ import (
 const (
 	maxLine    = 16 << 20 // bytes of one line
 	maxChanges = 8 << 20  // of one cycle, or live at the start of a segment
+	freely     = 64 << 20 // bytes that any file may unpack to
+	mostTimes  = 1000     // its size is what a larger one may unpack to, as for bundles
 )
+
+// errInflated says that a file was made to take memory.
+var errInflated = errors.New("its content is out of all proportion to its size: it is no file of ours")
+
+// measured reads what a file unpacks to, in proportion to what was read of the file.
+type measured struct {
+	zip *zstd.Decoder
+	raw *summing
+	n   int64
+}
+
+func (m *measured) Read(p []byte) (int, error) {
+	n, err := m.zip.Read(p)
+	if m.n += int64(n); m.n > freely && m.n > mostTimes*m.raw.n {
+		return 0, errInflated
+	}
+	return n, err
+}
 
 // lines reads a segment line by line. A file that ends in the middle of one, as a crash leaves it and as one that is
 // being written may look, ends with its last whole line.
@@ -54,7 +74,7 @@ func newLines(r io.Reader) (*lines, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &lines{raw: raw, zip: zip, scan: bufio.NewScanner(zip)}
+	l := &lines{raw: raw, zip: zip, scan: bufio.NewScanner(&measured{zip: zip, raw: raw})}
 	l.scan.Buffer(make([]byte, 64<<10), maxLine)
 	l.scan.Split(l.split)
 	return l, nil

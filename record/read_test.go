@@ -56,6 +56,27 @@ func TestAFileThatEndsAnywhereGivesWhatWasFlushed(t *testing.T) {
 	}
 }
 
+// A small file may unpack to more than any memory holds, and all lines of a cycle are held at once.
+func TestAFileThatUnpacksToTooMuchIsRefused(t *testing.T) {
+	filler := `{"live":{"remove":{"kind":"` + strings.Repeat("x", 64<<10) + `"}}}`
+	lines := []string{`{"segment":{"format":1,"values":1,"berth":"v1"}}`}
+	for range 2 * freely / len(filler) {
+		lines = append(lines, filler)
+	}
+	data := compress(t, strings.Join(lines, "\n"))
+	l, err := newLines(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	for err == nil {
+		_, err = l.next()
+	}
+	if !errors.Is(err, errInflated) {
+		t.Fatalf("%d bytes that unpack to %d: after %d lines, %v", len(data), 2*freely, l.n, err)
+	}
+}
+
 // segmentOf makes a log of one file with these lines and returns its folder.
 func segmentOf(t *testing.T, lines ...string) string {
 	t.Helper()

@@ -45,12 +45,14 @@ var errDamaged = errors.New("it is not as it was written: the file was damaged")
 // summing reads a file and keeps the checksum of all but the last bytes, which may be the trailer.
 type summing struct {
 	r    io.Reader
+	n    int64 // bytes read
 	sum  uint32
 	last []byte
 }
 
 func (s *summing) Read(p []byte) (int, error) {
 	n, err := s.r.Read(p)
+	s.n += int64(n)
 	s.last = append(s.last, p[:n]...)
 	if over := len(s.last) - trailerSize; over > 0 {
 		s.sum = crc32.Update(s.sum, castagnoli, s.last[:over])
