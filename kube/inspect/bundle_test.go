@@ -578,6 +578,21 @@ func TestRedaction(t *testing.T) {
 	}
 }
 
+// What a pod logs, and what pods ask of nodes, must not keep a bundle from being written, whatever it is.
+func TestRedactionHasABudget(t *testing.T) {
+	f := some()
+	f.Logs["team-a/train-0/main"] = strings.Repeat("a.", 32<<10)
+	for i := range 6000 {
+		f.Nodes = append(f.Nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n-%d", i), Labels: map[string]string{"example.com/place": fmt.Sprintf("place-of-things-%04d", i)}}})
+		f.Pods = append(f.Pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: fmt.Sprintf("p-%d", i)}, Spec: corev1.PodSpec{NodeSelector: map[string]string{"example.com/place": fmt.Sprintf("place-of-thinks-%04d", i)}}})
+	}
+	start := time.Now()
+	written(t, f, BundleOptions{Redact: NewRedaction(f, nil)})
+	if took := time.Since(start); took > time.Minute {
+		t.Errorf("it took %s", took)
+	}
+}
+
 func TestReport(t *testing.T) {
 	data, _ := written(t, some(), BundleOptions{Berth: "v1", Cluster: "dev", Report: func(b *Bundle) ([]byte, error) {
 		return Report(b, []diagnose.Diagnosis{{

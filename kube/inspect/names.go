@@ -60,7 +60,7 @@ func enter(to map[string]map[string]bool, key, value string) {
 
 // misspelt are the values that are asked for and no node has, with the value of nodes that is written most like it; and those
 // that nodes have and nobody asks for, with the one that is asked for, which other nodes have. Under their new names nobody could
-// see that one is a typo of the other.
+// see that one is a typo of the other. Keys with more values than can be compared have none.
 func (n *names) misspelt() map[string]string {
 	out, meant := make(map[string]string), make(map[string]bool)
 	note := func(value, best string) {
@@ -68,14 +68,23 @@ func (n *names) misspelt() map[string]string {
 			out[value], meant[best] = best, true
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(n.want)) {
+	left := mostLikened
+	keys := slices.DeleteFunc(slices.Sorted(maps.Keys(n.want)), func(key string) bool {
+		pairs := len(n.want[key]) * len(n.have[key])
+		if pairs > left {
+			return true
+		}
+		left -= pairs
+		return false
+	})
+	for _, key := range keys {
 		for _, value := range slices.Sorted(maps.Keys(n.want[key])) {
 			if !n.have[key][value] {
 				note(value, mostLike(value, n.have[key]))
 			}
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(n.want)) {
+	for _, key := range keys {
 		both := make(map[string]bool)
 		for value := range n.want[key] {
 			both[value] = n.have[key][value]

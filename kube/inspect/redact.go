@@ -33,6 +33,8 @@ type Redaction struct {
 	alike  map[string]string // values of labels that somebody asks for and nothing has, and the value that may be meant
 	images *strings.Replacer
 	known  map[string]string
+	// longest is the length of the longest name that is replaced: more of a word need not be looked up at once.
+	longest int
 }
 
 // NewRedaction knows the names in the facts. key nil draws one.
@@ -44,6 +46,9 @@ func NewRedaction(f *facts.Facts, key []byte) *Redaction {
 	r := &Redaction{key: key, names: known.private, public: known.public, parts: make(map[string]string), made: make(map[string]bool), known: make(map[string]string)}
 	r.alike, r.near = known.misspelt(), known.misspeltParts()
 	r.learnImages(f)
+	for name := range r.names {
+		r.longest = max(r.longest, len(name))
+	}
 	return r
 }
 
@@ -202,7 +207,10 @@ func (r *Redaction) word(w string) string {
 	var b strings.Builder
 	end := 0
 	for i := 0; i < len(at); {
-		j := len(at)
+		j := i
+		for j < len(at) && at[j][1]-at[i][0] <= r.longest {
+			j++
+		}
 		for ; j > i && !r.names[w[at[i][0]:at[j-1][1]]]; j-- {
 		}
 		if j == i {

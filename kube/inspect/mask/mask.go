@@ -18,8 +18,9 @@ type Masker struct {
 	// Strict masks every word that is neither in Names nor one of Kubernetes' and schedulers' own messages.
 	Strict bool
 
-	known map[string]string // texts that were masked already: most come again and again
-	told  map[string]naming // names that were judged
+	known   map[string]string // texts that were masked already: most come again and again
+	told    map[string]naming // names that were judged
+	longest int               // of the names, in bytes; 0: it is not known
 }
 
 // mostKnown bounds the texts that are remembered, by their number.
@@ -99,6 +100,16 @@ func (m *Masker) sensitive(name string) bool { return m.naming(name).sensitive }
 
 func (m *Masker) isName(s string) bool { return m.Names[strings.Trim(s, ".,;:!?()[]{}<>\"'`")] }
 
+// longestName bounds how much of a text is looked up: a tenant may write a word of any length.
+func (m *Masker) longestName() int {
+	if m.longest == 0 {
+		for name := range m.Names {
+			m.longest = max(m.longest, len(name))
+		}
+	}
+	return m.longest
+}
+
 // generated is what controllers add to a name to make others of it: a hash of the template, five drawn letters.
 var generated = regexp.MustCompile(`^(?:-[a-z0-9]{1,10})?-[a-z0-9]{5}\b`)
 
@@ -107,8 +118,8 @@ func (m *Masker) nameAt(s string, at int) int {
 	if len(m.Names) == 0 {
 		return 0
 	}
-	end := at
-	for end < len(s) && (isNamePart(s[end])) {
+	end, most := at, min(len(s), at+m.longestName()+1) // one more byte says whether a word ends there
+	for end < most && isNamePart(s[end]) {
 		end++
 	}
 	for end > at {

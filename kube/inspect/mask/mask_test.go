@@ -163,8 +163,8 @@ func TestTimeIsLinear(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures time, which the race detector stretches")
 	}
-	for _, unit := range []string{"password=", "a:", "-----BEGIN ", "{\"key\":", "token ", "((((", "\\\"", "eyJ", "%25", "x7K", "://@", "key: \n  ", "- p ", "mysql -p"} {
-		var m Masker
+	for _, unit := range []string{"password=", "a:", "-----BEGIN ", "{\"key\":", "token ", "((((", "\\\"", "eyJ", "%25", "x7K", "://@", "key: \n  ", "- p ", "mysql -p", "a.", "train-", "<<E\n", "pod a-b ", "env[1]: Invalid value: ", "token went: "} {
+		m := Masker{Names: map[string]bool{"train-0": true}}
 		start := time.Now()
 		m.Text(strings.Repeat(unit, 256<<10/len(unit)))
 		if took := time.Since(start); took > 15*time.Second {

@@ -79,7 +79,7 @@ var lineEnd = regexp.MustCompile(`\\+[nrt]`)
 
 // severe masks the words that a Strict masker masks.
 func (m *Masker) severe(s string) string {
-	strict := Masker{Names: m.Names, Strict: true}
+	strict := Masker{Names: m.Names, Strict: true, longest: m.longestName()}
 	return strict.words(s)
 }
 
