@@ -68,7 +68,7 @@ func newCleaner(f *facts.Facts, strict bool) *cleaner {
 func (c *cleaner) hides(key string) bool {
 	hides, ok := c.fields[key]
 	if !ok {
-		hides = mask.Sensitive(key) && !plainFields[key]
+		hides = (mask.Sensitive(key) || strings.HasSuffix(strings.ToLower(key), "login")) && !plainFields[key]
 		c.fields[key] = hides
 	}
 	return hides
@@ -114,6 +114,9 @@ func (c *cleaner) tree(key string, v any) any {
 
 // object1 cleans the fields of an object that stands under the key.
 func (c *cleaner) object1(under string, m map[string]any) {
+	if kind, _ := m["kind"].(string); strings.Contains(kind, "Secret") {
+		c.contents(m)
+	}
 	named, _ := m["name"].(string)
 	if named == "" {
 		named, _ = m["key"].(string)
@@ -129,17 +132,31 @@ func (c *cleaner) object1(under string, m map[string]any) {
 			m[key] = masked
 		case labelled && key == "value" && isText(value):
 			m[key] = c.label(about, value.(string))
-		case labelled && key == "values":
-			list, _ := value.([]any)
-			for i := range list {
-				if s, ok := list[i].(string); ok {
-					list[i] = c.label(about, s)
+		case labelled && key == "values" && isList(value):
+			for i, item := range value.([]any) {
+				if s, ok := item.(string); ok {
+					value.([]any)[i] = c.label(about, s)
+				} else {
+					value.([]any)[i] = c.tree(key, item)
 				}
 			}
 		default:
 			if m[key] = c.field(under, key, value); m[key] == nil {
 				delete(m, key)
 			}
+		}
+	}
+}
+
+// contents masks what a Secret, or what makes one, has as its data.
+func (c *cleaner) contents(m map[string]any) {
+	for key, value := range m {
+		inner, ok := value.(map[string]any)
+		switch {
+		case ok && key == "data":
+			m[key] = c.hidden(inner)
+		case ok:
+			c.contents(inner)
 		}
 	}
 }
@@ -203,6 +220,8 @@ func (c *cleaner) field(under, key string, value any) any {
 }
 
 func isText(v any) bool { _, ok := v.(string); return ok }
+
+func isList(v any) bool { _, ok := v.([]any); return ok }
 
 func isMap(v any) bool { _, ok := v.(map[string]any); return ok }
 
@@ -281,6 +300,10 @@ func (c *cleaner) leaf(key, s string) string {
 		return s
 	case enumerated[key] && enumeration.MatchString(s):
 		return c.loose.Text(s)
+	case key == "image" && !reference.MatchString(s): // no image has such a name, so it may be anything
+		return c.maybeJSON(s)
+	case key == "key" && !c.text.Names[s] && c.secretKey("", s): // not that of a label, a taint or a Secret
+		return c.maybeJSON(s)
 	case nameFields[key] && isName(s), key == "apiVersion" && groupVersion.MatchString(s):
 		return c.identity(s)
 	case identities[key] && isName(s):
@@ -288,6 +311,9 @@ func (c *cleaner) leaf(key, s string) string {
 	}
 	return c.maybeJSON(s)
 }
+
+// reference is the name of an image: only a registry, a tag and a digest have capitals.
+var reference = regexp.MustCompile(`^(?:[A-Za-z0-9.-]{1,253}(?::\d{1,5})?/)?[a-z0-9]+(?:[._/-]+[a-z0-9]+)*(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@[a-z0-9]{3,10}:[0-9a-f]{32,128})?$`)
 
 // groupVersion is an API group and a version of it. Groups may have words in them that announce a secret in a text, as
 // external-secrets.io does.
@@ -344,6 +370,8 @@ func (c *cleaner) env(v any) any {
 			case string:
 				name, _, _ := strings.Cut(item, "=")
 				v[i] = c.leaf("", name) + "=" + masked
+			default:
+				v[i] = c.hidden(item)
 			}
 		}
 	case map[string]any:
@@ -430,7 +458,7 @@ func (c *cleaner) command(v any) any {
 		for i, item := range v {
 			s, ok := item.(string)
 			if !ok {
-				v[i] = c.tree("", item)
+				v[i] = c.tree("command", item)
 				continue
 			}
 			v[i] = c.word(s, after)
@@ -439,11 +467,15 @@ func (c *cleaner) command(v any) any {
 	case map[string]any: // options of a program by their names
 		for key, value := range v {
 			s, ok := value.(string)
-			if ok && !isQuantity(s) || mask.Sensitive(key) {
-				v[key] = masked
-			}
-			if c.secretKey("", key) {
+			switch {
+			case gone[key] || c.secretKey("", key):
 				delete(v, key)
+			case ok && !isQuantity(s) || mask.Sensitive(key):
+				v[key] = masked
+			case !ok: // no options of a program, but what only is called like them
+				if v[key] = c.field("", key, value); v[key] == nil {
+					delete(v, key)
+				}
 			}
 		}
 	}

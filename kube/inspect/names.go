@@ -399,9 +399,7 @@ func (n *names) volume(to map[string]bool, v *corev1.Volume) {
 
 func (n *names) container(to map[string]bool, c *corev1.Container) {
 	n.add(to, c.Name)
-	if !mask.Looks(c.Image) {
-		n.images(c.Image)
-	}
+	n.images(c.Image)
 	for name := range c.Resources.Limits {
 		n.add(n.public, string(name))
 	}
@@ -435,7 +433,7 @@ func (n *names) container(to map[string]bool, c *corev1.Container) {
 // images enters an image by its full name and without its version; messages have both. Redaction has its own way with
 // images, so they are among the public names.
 func (n *names) images(image string) {
-	if image == "" || n.public[image] {
+	if n.public[image] || !reference.MatchString(image) || mask.Looks(image) {
 		return
 	}
 	bare, _, _ := strings.Cut(image, "@")
@@ -463,7 +461,7 @@ func (n *names) tree(to map[string]bool, key string, v any) {
 		if foreignNames[key] && !harmful(v) {
 			n.add(n.public, v) // if it is a tenant's, it is learned from its own object too
 		}
-		if key == "image" && !mask.Looks(v) {
+		if key == "image" {
 			n.images(v)
 		}
 	case []any:

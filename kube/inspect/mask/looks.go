@@ -23,7 +23,7 @@ var (
 	portOrPath  = regexp.MustCompile(`^["']?(?:\d{1,5}(?:[:/,-]\d{1,5})*(?:/(?:tcp|udp))?["';,]?$|[/.~$])`)
 	literalFlag = regexp.MustCompile(`(--from-literal[= ]["']?[^\s=]+=)("[^"]*"|'[^']*'|[^\s"']+)`)
 	// loggedIn is user:password or user / password in a sentence, after what says that it is one.
-	loggedIn = regexp.MustCompile(`(?i)\b((?:log[io]n|logged in|credentials?|creds|connect(?:ed|ing)?)(?:\s+(?:as|with|for|using|are|is|were))?(?:\s+user)?[\s=:]+[A-Za-z0-9._-]+(?::| / ))([^\s"',;/]{3,})`)
+	loggedIn = regexp.MustCompile(`(?i)\b((?:log[io]n|logged in|credentials?|creds|pair|connect(?:ed|ing)?)(?:\s+(?:as|with|for|using|are|is|were))?(?:\s+user)?[\s=:]+[A-Za-z0-9._-]+(?::| / )|pair:? [A-Za-z0-9._-]+/)([^\s"',;/]{3,})`)
 	// pair is u: bob p: X, where p alone says nothing.
 	pair = regexp.MustCompile(`(\b(?:u|usr|user|username|login|account)\s*[:=]\s*\S+[\s,;]+(?:p|pw)\s*[:=]\s*)(\S+)`)
 	// oracle is user/password@service.

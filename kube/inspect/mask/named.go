@@ -119,6 +119,8 @@ func (m *Masker) value(s string, from, to int) (start, end int) {
 	switch {
 	case j >= len(s):
 		return -1, 0
+	case s[j] == '\n' && s[j-1] == '>': // password =>, and on the next line what it is
+		return nonEmpty(s, j+1, upTo(s, j+1, "\n"))
 	case s[j] == '\n' && sep != 0:
 		return nextLines(s, lineStart(s, from), j)
 	case s[j] == '\n':
@@ -128,7 +130,8 @@ func (m *Masker) value(s string, from, to int) (start, end int) {
 	case sep == 0 && !flag && m.naming(s[from:to]).foreign:
 		return nonEmpty(s, j, upTo(s, j, "\n"))
 	case sep == 0 && !flag:
-		return m.sentence(s, j, (name == "secret" || name == "secrets" || name == "token") && !handed.MatchString(s[max(0, from-16):from]))
+		before := s[max(0, from-16):from]
+		return m.sentence(s, j, (name == "secret" || name == "secrets" || name == "token") && !handed.MatchString(before) && !(name == "token" && judged.MatchString(before)))
 	case sep == ':' && m.prose(name, s, j):
 		return -1, 0
 	case (name == "secrets" || name == "tokens") && quantity.MatchString(s[j:]):
@@ -165,7 +168,7 @@ func separator(s string, at int) (sep byte, value int) {
 		case sep == 0 && strings.IndexByte("!?+-", c) >= 0 && at+1 < len(s) && (s[at+1] == '=' || c == '-' && s[at+1] == '>'): // != ?= += ->
 			sep = '='
 			at += 2
-		case c == '=' || c == ':' || c == '>' && sep != 0 || c == '~' && sep == 0:
+		case c == '=' || c == ':' || c == '>' && sep != 0 && s[at-1] == '=' || c == '~' && sep == 0:
 			if sep == 0 || c == '=' {
 				sep = c
 			}
@@ -364,8 +367,13 @@ var rate = regexp.MustCompile(`^/(?:s|sec|second)\b`)
 // handed ends with what somebody does with a secret, not with an object: "using token X".
 var handed = regexp.MustCompile(`(?i)(?:^|\s)(?:using|used|with|got|tried|trying|sent|sending|received|via)\s+(?:the\s+|a\s+)?$`)
 
+// judged ends with what is said of a token that somebody was given, not of one in a grammar: "bad token X".
+var judged = regexp.MustCompile(`(?i)(?:^|\s|")(?:bad|wrong|invalid|expired|stale|revoked|rejected|refused|denied|leaked|current|old|new|default|temporary|initial|your|my)\s+$`)
+
 // linking are words between the name of a secret and the secret in a sentence.
 var linking = map[string]bool{"is": true, "was": true, "set": true, "to": true, "now": true, "being": true, "changed": true, "reset": true, "equals": true, "of": true, "as": true, "value": true, "with": true, "using": true, "used": true, "from": true, "eq": true, "ne": true,
+	"has": true, "have": true, "had": true, "been": true, "will": true, "be": true, "becomes": true, "became": true, "reads": true, "generated": true,
+	"sha": true, "md5": true, "sha1": true, "sha256": true, "sha512": true, "aes": true, "des": true, "plain": true, "basic": true, "digest": true, "scram": true, // by which algorithm
 	"ist": true, "es": true, "est": true, "è": true, "é": true, "jest": true, "är": true, "er": true}
 
 // sentence finds the secret in "the password is X": the first word after the name that is neither one of messages nor a
@@ -388,6 +396,11 @@ func (m *Masker) sentence(s string, j int, object bool) (int, int) {
 			return m.answered(s, at, w)
 		case object && !linked && m.objectName(w):
 			return -1, 0
+		case s[end-1] == ':' && end < len(s) && s[end] == ' ': // what happened to it, and then it: "token rotated: X"
+			if m.prose("", s, end+1) {
+				return -1, 0
+			}
+			return nonEmpty(s, end+1, upTo(s, end, "\n"))
 		default:
 			return at, end
 		}

@@ -28,7 +28,7 @@ func init() {
 		foreignParts[w], parts[w] = true, true
 	}
 	for _, w := range strings.Fields(`pass passwd pwd psw pw pword token tokens key keys apikey apikeys secret secrets cred creds auth authn sig signature sas dsn salt hmac pin otp mfa totp
-		bearer cookie cookies cookiejar passphrase license licence session sessionid sid psk pat pem pfx p12 jks keystore truststore`) {
+		bearer cookie cookies cookiejar passphrase license licence session sessionid sid psk priv phrase pat pem pfx p12 jks keystore truststore`) {
 		parts[w] = true
 	}
 }

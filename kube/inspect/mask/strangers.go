@@ -26,11 +26,11 @@ func (m *Masker) strangers(s string) string {
 			from++
 		}
 		name := strings.TrimRight(s[from:at], "-._")
-		if m.acquainted(name) || isDigit(name[0]) {
+		if (m.acquainted(name) && !assigned(name, s[from+len(name):])) || isDigit(name[0]) {
 			continue
 		}
 		start, end := m.strangersValue(s, from+len(name))
-		if start < 0 {
+		if start < 0 || identity(strings.ToLower(name), s[start:end]) {
 			continue
 		}
 		out := m.severe(s[start:end])
@@ -42,6 +42,16 @@ func (m *Masker) strangers(s string) string {
 		return s
 	}
 	return b.String() + s[done:]
+}
+
+// identity says whether the value is a hash or a UUID of what is no secret, as its name says.
+func identity(name, value string) bool {
+	return sumNames[name] && hexadecimal.MatchString(value) || strings.HasSuffix(name, "id") && len(value) < 40 && strings.Trim(withoutUUIDs(value), `"'\`) == ""
+}
+
+// assigned says whether a shell assigns to the name: a letter means nothing in particular then.
+func assigned(name, rest string) bool {
+	return len(name) == 1 && name[0] >= 'A' && name[0] <= 'Z' && strings.HasPrefix(rest, "=")
 }
 
 // acquainted says whether the name is one of an object, or made of words of messages.

@@ -25,8 +25,10 @@ var vocabulary = func() map[string]bool {
 
 // hardwareWords are regions, models, sizes of machines, and units.
 const hardwareWords = `us eu ap sa ca me af il cn gov north south east west central northeast southeast northwest southwest asia europe australia americas
-	a10 a10g a30 a40 a100 a800 b100 b200 b300 gb200 gb300 gh200 h20 h100 h200 h800 l4 l40 l40s t4 v100 p100 k80 rtx hbm hbm2 hbm2e hbm3 hbm3e sxm sxm2 sxm3 sxm4 sxm5 pcie nvl nvl72 mi210 mi250 mi300 mi300x
+	a10 a10g a30 a40 a100 a800 b100 b200 b300 gb200 gb300 gh200 h20 h100 h200 h800 l4 l40 l40s t4 v100 p100 k80 rtx v5litepod v5p v5e v6e hbm hbm2 hbm2e hbm3 hbm3e sxm sxm2 sxm3 sxm4 sxm5 pcie nvl nvl72 mi210 mi250 mi300 mi300x
 	gb gib mb mib kb kib tb tib ki mi gi ti pi ei ms us ns hz mhz ghz xlarge metal highgpu megagpu ultragpu standard amd64 arm64 x86 sha256 ipv4 ipv6 utc http https tcp udp grpc api cuda cudnn nccl ib mlx5 eth0 ib0 tpu xid ecc nvlink nvswitch dbe sbe
+	float bfloat16 bf16 float16 fp16 float32 fp32 float64 fp64 fp8 fp4 int8 int4 int16 int32 int64 uint8 e4m3 e5m2
+	memcg cgroup gen mon tue wed thu fri sat sun jan feb mar apr jun jul aug sep oct nov dec gmt
 	c10d csrc aten numel allreduce allgather reducescatter alltoall seqnum optype dmesg`
 
 // Vocabulary says whether the word is one of messages.
@@ -60,7 +62,7 @@ func (m *Masker) words(s string) string {
 		for end < len(s) && !isSpace(s[end]) {
 			end++
 		}
-		if out := m.chunk(s[at:end]); out != s[at:end] && !m.sum(s[:at], s[at:end]) {
+		if out := m.chunk(s[at:end]); out != s[at:end] && !m.sum(s[:at], s[at:end]) && !m.called(s[:at], s[at:end]) {
 			b.WriteString(s[done:at])
 			b.WriteString(out)
 			done = end
@@ -73,14 +75,50 @@ func (m *Masker) words(s string) string {
 	return b.String() + s[done:]
 }
 
-// sums are words for a hash of something that is no secret, which stands after them.
-var sums = regexp.MustCompile(`(?i)\b(?:commit|revision|rev|HEAD is now at|md5|md5sum|sha1|sha256|sha512|sha256sum|checksum|etag):?[ \t]+$`)
+// sumNames are names of hashes and of identities that are no secret.
+var sumNames = func() map[string]bool {
+	m := make(map[string]bool)
+	for w := range strings.FieldsSeq(`commit revision rev md5 md5sum sha1 sha256 sha512 sha256sum sha fingerprint checksum crc crc32 crc32c etag if-none-match if-match container sandbox layer trace traceid trace_id trace-id span spanid span_id span-id
+		pod-template-hash controller-revision-hash template-hash revision-hash`) {
+		m[w] = true
+	}
+	return m
+}()
 
-var hexadecimal = regexp.MustCompile(`^["'(\[]?[0-9a-f]{7,128}["')\].,;:]{0,2}$`)
+// sums ends with such a name.
+var sums = regexp.MustCompile(`(?i)(?:HEAD is now at|\b([a-z0-9_-]+)):?[ \t]+$`)
+
+var hexadecimal = regexp.MustCompile(`^(?:W/)?\\?["'(\[]?(?:[0-9a-f]{7,128}(?:-\d{1,5})?|0x[0-9A-F]{7,32}|(?:[a-z][a-z0-9.-]{0,60}-)?[bcdfghjklmnpqrstvwxz2456789]{8,10})\\?["')\].,;:]{0,2}$`)
 
 // sum says whether the word is a hash of something that is no secret, as the text before it says.
 func (m *Masker) sum(before, word string) bool {
-	return !m.Strict && hexadecimal.MatchString(word) && sums.MatchString(before[max(0, len(before)-24):])
+	if m.Strict || !hexadecimal.MatchString(word) {
+		return false
+	}
+	at := sums.FindStringSubmatch(before[max(0, len(before)-32):])
+	return at != nil && (at[1] == "" || sumNames[strings.ToLower(at[1])])
+}
+
+const kindWords = `(?:pod|job|job ?set|replica ?set|deployment|stateful ?set|daemon ?set|controller ?revision|workload|pod ?group|node|node ?claim|machine|claim|resource ?claim|persistentvolumeclaim|pvc|volume|slice|resource ?slice|service|lease|ray ?cluster|provisioning ?request)s?`
+
+var (
+	// kinds ends with what is followed by the name of an object, which may be gone: "Created pod: X".
+	kinds = regexp.MustCompile(`(?i)\b` + kindWords + `:?[ \t]+["'(]?$`)
+	// kindOf begins a name as kubectl writes it: replicaset.apps/X.
+	kindOf = regexp.MustCompile(`^["'(\[]?` + kindWords + `(?:\.[a-z0-9.-]{1,60})?/`)
+	// dashed is the name of one, of parts as long as those that controllers and clouds draw.
+	dashed = regexp.MustCompile(`^["'(\[]?(?:[a-z0-9-]{1,63}/)?[a-z]{2}[a-z0-9]{0,14}(?:[.-][a-z0-9]{1,12}){1,12}["')\].,;:]{0,3}$`)
+)
+
+// called says whether the word is the name of an object, as the text before it says.
+func (m *Masker) called(before, word string) bool {
+	if m.Strict {
+		return false
+	}
+	if at := kindOf.FindString(word); at != "" {
+		return dashed.MatchString(word[len(at):])
+	}
+	return kinds.MatchString(before[max(0, len(before)-32):]) && dashed.MatchString(word)
 }
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
@@ -94,19 +132,24 @@ func (m *Masker) chunk(s string) string {
 		return masking(s)
 	}
 	var b strings.Builder
+	name := "" // of what comes
 	for at := 0; at < len(s); {
 		end := at
 		for end < len(s) && strings.IndexByte("\"'`()[]{}<>,;=|:", s[end]) < 0 {
 			end++
 		}
-		switch part := s[at:end]; {
-		case part == "" || m.harmless(part):
+		part := s[at:end]
+		switch {
+		case part == "" || m.harmless(part) || !m.Strict && sumNames[name] && hexadecimal.MatchString(part):
 			b.WriteString(part)
 		default:
 			b.WriteString(masking(part))
 		}
 		if end < len(s) {
 			b.WriteByte(s[end])
+			if name = ""; s[end] == '=' || s[end] == ':' {
+				name = strings.ToLower(part)
+			}
 		}
 		at = end + 1
 	}
@@ -119,11 +162,20 @@ func masking(s string) string {
 }
 
 var (
-	uuid  = regexp.MustCompile(`(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
-	sha   = regexp.MustCompile(`\bsha256:[0-9a-f]{64}\b`)
+	uuid  = regexp.MustCompile(`(?i)(?:\b|_)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
+	sha   = regexp.MustCompile(`\b(?:sha256:|(?:containerd|docker|cri-o)://)[0-9a-f]{64}\b`)
 	stamp = regexp.MustCompile(`\b\d{4}-\d\d-\d\d[Tt_ ]\d\d:?\d\d:?\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?`)
 	// placed are identities that clouds give to machines, disks and the like, and names of nodes that are made of them.
 	placed = regexp.MustCompile(`\b(?:i|vol|snap|ami|eni|vpc|subnet|sg|lt|cr|fleet)-[0-9a-f]{8}(?:[0-9a-f]{9})?\b|\bgke-[a-z0-9-]{1,45}-[0-9a-f]{8}-[a-z0-9]{4}\b|\baks-[a-z0-9]{1,12}-\d{8}-vmss[0-9a-z]{6}\b`)
+	// givenEnd are the ends of names that controllers made: the hash of a template and five letters, of those that Kubernetes
+	// draws from. What is before them has to be a word.
+	givenEnd = regexp.MustCompile(`([a-z]{3,}[a-z0-9.-]{0,60}?)(?:-[bcdfghjklmnpqrstvwxz2456789]{6,10})?-[bcdfghjklmnpqrstvwxz2456789]{5}(\b|_)`)
+	// edition is a version with what distributions add to it.
+	edition = regexp.MustCompile(`\bv?\d{1,4}(?:\.\d{1,5}){1,3}(?:(?:a|b|rc)\d{1,3})?(?:[-+._](?:[a-z]{1,12}\d{0,8}(?:\.\d{1,4})*|\d{1,8}|(?:g|git)?[0-9a-f]{7,12}))*\b`)
+	address = regexp.MustCompile(`\b[0-9a-f]{1,4}(?::{1,2}[0-9a-f]{1,4}){3,7}\b`)
+	// pointer is one, or the identity of a port; link is the name that Linux gives to a network interface.
+	pointer = regexp.MustCompile(`\b0x[0-9a-fA-F]{1,16}\b`)
+	link    = regexp.MustCompile(`\ben[ops]\d[a-z0-9]{0,10}\b`)
 	// forms are what has digits and letters in it and is known all the same: a duration, the mark of a workload, a family
 	// of machines, the type of one, a version of somebody's Kubernetes.
 	forms  = regexp.MustCompile(`\b(?:\d{1,4}(?:h|ms|us|m|s|d))+\b|#[0-9a-f]{8,32}\b|\bstandard[A-Z][A-Za-z0-9]{1,20}Family\b|\bv\d{1,2}\.\d{1,3}\.\d{1,3}[+-](?:k3s|rke2r|eks|gke|aks|rc|alpha|beta)[a-z0-9.-]{0,12}|\b(?:` + strings.Join(machines, "|") + `)\b`)
@@ -151,22 +203,61 @@ func (m *Masker) harmless(s string) bool {
 		return true
 	}
 	if len(s) >= 19 { // what has a form of its own
-		if strings.Contains(s, "sha256:") {
+		if len(s) >= 71 {
 			s = sha.ReplaceAllString(s, "")
 		}
 		if !m.Strict && len(s) >= 36 && strings.Count(s, "-") >= 4 {
-			s = uuid.ReplaceAllString(s, "")
+			s = withoutUUIDs(s)
 		}
 		s = stamp.ReplaceAllString(s, "")
 	}
-	if !m.Strict && len(s) >= 10 && strings.IndexByte(s, '-') > 0 {
-		s = placed.ReplaceAllString(s, "")
-	}
 	s = forms.ReplaceAllString(s, "")
+	if !m.Strict && len(s) >= 5 {
+		s = loose(s)
+	}
 	if strings.IndexByte(s, '=') > 0 && padded.MatchString(s) {
 		return false
 	}
 	return m.runsHarmless(s)
+}
+
+// loose leaves out what is known where names are: identities of machines, addresses, versions, and the ends of names that
+// controllers made of others.
+func loose(s string) string {
+	if len(s) >= 10 && strings.IndexByte(s, '-') > 0 {
+		s = givenEnd.ReplaceAllString(placed.ReplaceAllString(s, ""), "${1}${2}")
+	}
+	if strings.IndexByte(s, '.') > 0 {
+		s = edition.ReplaceAllString(s, "")
+	}
+	if strings.IndexByte(s, ':') > 0 {
+		s = address.ReplaceAllString(s, "")
+	}
+	if strings.Contains(s, "0x") {
+		s = pointer.ReplaceAllString(s, "")
+	}
+	if strings.Contains(s, "en") {
+		s = link.ReplaceAllString(s, "")
+	}
+	return s
+}
+
+// withoutUUIDs leaves them out, but for those that follow what says that they are a secret: pat-na1-UUID.
+func withoutUUIDs(s string) string {
+	var b strings.Builder
+	end := 0
+	for _, at := range uuid.FindAllStringIndex(s, -1) {
+		from := at[0]
+		for from > end && isNamePart(s[from-1]) {
+			from--
+		}
+		if name := strings.Trim(s[from:at[0]], "-_."); name == "api" || name == "sdk" || Sensitive(name) {
+			continue
+		}
+		b.WriteString(s[end:at[0]])
+		end = at[1]
+	}
+	return b.String() + s[end:]
 }
 
 // runsHarmless looks at the runs of letters and digits in the text.
