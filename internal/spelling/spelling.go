@@ -16,18 +16,38 @@ func Closest(wrong string, have []string) (string, bool) {
 	if len(have) == 0 {
 		return "", false
 	}
-	near := ByLikeness(wrong, have)[0]
-	d := Distance(strings.ToLower(wrong), strings.ToLower(near))
-	return near, d <= max(2, len(wrong)/4) || strings.Contains(near, wrong) || strings.Contains(wrong, near)
+	near := slices.MinFunc(measure(wrong, have), byDistance)
+	return near.name, near.far <= max(2, len(wrong)/4) || strings.Contains(near.name, wrong) || strings.Contains(wrong, near.name)
 }
 
 // ByLikeness returns the names, the one most like the word first, whatever their case.
 func ByLikeness(word string, names []string) []string {
-	out := slices.Clone(names)
-	slices.SortFunc(out, func(a, b string) int {
-		return cmp.Or(cmp.Compare(Distance(strings.ToLower(word), strings.ToLower(a)), Distance(strings.ToLower(word), strings.ToLower(b))), strings.Compare(a, b))
-	})
+	all := measure(word, names)
+	slices.SortFunc(all, byDistance)
+	out := make([]string, len(all))
+	for i := range all {
+		out[i] = all[i].name
+	}
 	return out
+}
+
+// measured is a name, and how far it is from a word.
+type measured struct {
+	name string
+	far  int
+}
+
+func measure(word string, names []string) []measured {
+	out := make([]measured, len(names))
+	word = strings.ToLower(word)
+	for i, name := range names {
+		out[i] = measured{name, Distance(word, strings.ToLower(name))}
+	}
+	return out
+}
+
+func byDistance(a, b measured) int {
+	return cmp.Or(cmp.Compare(a.far, b.far), strings.Compare(a.name, b.name))
 }
 
 // letters are the words and the numbers that a name is made of.
@@ -63,9 +83,37 @@ func Within(a, b string, most int) (int, bool) {
 }
 
 // Distance returns how many letters have to be changed, added, left out or swapped with their neighbour to make one word
-// of the other (optimal string alignment). It costs the product of the lengths.
+// of the other (optimal string alignment). It costs the product of the lengths, as far as names have letters: of what is
+// longer it counts by how many letters the rests differ in length, and one if they differ in nothing else.
 func Distance(a, b string) int {
-	x, y := []rune(a), []rune(b)
+	x, restOfA := beginning(a)
+	y, restOfB := beginning(b)
+	return aligned(x, y) + apart(restOfA, restOfB)
+}
+
+// mostLetters is more than names of objects may have.
+const mostLetters = 256
+
+// beginning is the letters that are compared one by one, and what is after them.
+func beginning(s string) (letters []rune, rest string) {
+	n := 0
+	for i := range s {
+		if n++; n > mostLetters {
+			return []rune(s[:i]), s[i:]
+		}
+	}
+	return []rune(s), ""
+}
+
+func apart(a, b string) int {
+	if a == b {
+		return 0
+	}
+	return max(1, utf8.RuneCountInString(a)-utf8.RuneCountInString(b), utf8.RuneCountInString(b)-utf8.RuneCountInString(a))
+}
+
+// aligned is the distance of two words that are no longer than names.
+func aligned(x, y []rune) int {
 	n := len(y) + 1
 	var space [3 * 64]int // names are no longer, so that nothing is allocated
 	rows := space[:]

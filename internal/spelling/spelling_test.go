@@ -1,6 +1,12 @@
 package spelling
 
-import "testing"
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
 
 func TestDistance(t *testing.T) {
 	for _, c := range []struct {
@@ -35,5 +41,37 @@ func TestClosest(t *testing.T) {
 	}
 	if got, ok := Closest("batch", []string{"interactive"}); ok {
 		t.Errorf("Closest = %q, which nobody means by batch", got)
+	}
+}
+
+// Names that people refer to by an annotation may be of any length, and there may be thousands of those that exist.
+func TestLongWordsCostNoMore(t *testing.T) {
+	var have []string
+	for i := range 2000 {
+		have = append(have, fmt.Sprintf("a-group-of-pods-that-somebody-made-%04d", i))
+	}
+	long := strings.Repeat("a-group-", 2500)
+	start := time.Now()
+	if got := ByLikeness(long, have); len(got) != len(have) || !slices.IsSorted(got) {
+		t.Errorf("%d names, the first %s", len(got), got[0])
+	}
+	if got, ok := Closest(long, have); ok {
+		t.Errorf("%s is like no name", got)
+	}
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("it took %s", took)
+	}
+}
+
+// Where words are too long to be compared, it is still told that they differ, and by how much at least.
+func TestDistanceOfLongWords(t *testing.T) {
+	long := strings.Repeat("a", 1000)
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{{long, long, 0}, {long, long + "b", 1}, {long, long[1:] + "b", 1}, {long, "a", 999}, {"b" + long, "c" + long, 1}} {
+		if got := Distance(c.a, c.b); got != c.want {
+			t.Errorf("Distance of %d and %d letters = %d, want %d", len(c.a), len(c.b), got, c.want)
+		}
 	}
 }
