@@ -111,7 +111,7 @@ func (s *Server) whole(w http.ResponseWriter, r *http.Request, t *table) {
 	if r.URL.Query().Get("wait") == "0" {
 		cancel()
 	}
-	texts, _, err := t.since(ctx, 0)
+	texts, to, err := t.since(ctx, 0)
 	if err != nil && r.URL.Query().Get("wait") == "0" {
 		w.WriteHeader(http.StatusNoContent)
 		return
@@ -121,6 +121,7 @@ func (s *Server) whole(w http.ResponseWriter, r *http.Request, t *table) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Berth-Version", strconv.FormatInt(to, 10)) // of the table now, which its stream leads to
 	w.Write(texts[0])
 }
 

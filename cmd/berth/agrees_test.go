@@ -64,13 +64,106 @@ func openPage(link string, run func(in string, args ...string) (out, err []byte)
 // passIn is what the link gives a browser to keep.
 var passIn = regexp.MustCompile(`\{"path":"(/[0-9a-f]+/)","key":"([0-9a-f]+)"\}`)
 
+// table is what the page shows: a whole that may be of a while ago, and the changes since, which the stream has.
+func (p *page) table() map[string]any {
+	var whole struct {
+		To int64  `json:"to"`
+		Of string `json:"of"`
+	}
+	out := map[string]any{}
+	header, text, err := p.get("table")
+	if err != nil || json.Unmarshal(text, &whole) != nil {
+		return map[string]any{"error": fmt.Sprintf("%v %s", err, text)}
+	}
+	apply(out, text)
+	latest, _ := strconv.ParseInt(header.Get("Berth-Version"), 10, 64)
+	if whole.To >= latest {
+		return map[string]any{"set": out}
+	}
+	request, err := p.request(fmt.Sprintf("stream?of=%s&since=%d", whole.Of, whole.To))
+	if err != nil {
+		return map[string]any{"error": err.Error()}
+	}
+	r, err := p.client.Do(request)
+	if err != nil {
+		return map[string]any{"error": err.Error()}
+	}
+	defer r.Body.Close()
+	event, lines := "", bufio.NewScanner(r.Body)
+	for lines.Buffer(nil, 64<<20); whole.To < latest && lines.Scan(); {
+		if name, ok := strings.CutPrefix(lines.Text(), "event: "); ok {
+			event = name
+		}
+		if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok && event == "table" {
+			apply(out, []byte(data))
+			if json.Unmarshal([]byte(data), &whole) != nil {
+				break
+			}
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return map[string]any{"error": err.Error()}
+	}
+	return map[string]any{"set": out}
+}
+
+// apply makes a table what it is after a message.
+func apply(table map[string]any, text []byte) {
+	var m struct {
+		Whole bool                      `json:"whole"`
+		Set   map[string]map[string]any `json:"set"`
+		Gone  map[string][]string       `json:"gone"`
+	}
+	if json.Unmarshal(text, &m) != nil {
+		return
+	}
+	if m.Whole {
+		clear(table)
+	}
+	for kind, values := range m.Set {
+		of, ok := table[kind].(map[string]any)
+		if !ok {
+			of = map[string]any{}
+			table[kind] = of
+		}
+		maps.Copy(of, values)
+	}
+	for kind, names := range m.Gone {
+		of, _ := table[kind].(map[string]any)
+		for _, name := range names {
+			delete(of, name)
+		}
+	}
+}
+
+func (p *page) request(path string) (*http.Request, error) {
+	r, err := http.NewRequest("GET", p.base+"api/"+path, nil)
+	if err == nil {
+		r.Header.Set("Berth-Key", p.key)
+	}
+	return r, err
+}
+
+func (p *page) get(path string) (http.Header, []byte, error) {
+	request, err := p.request(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := p.client.Do(request)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	return r.Header, text, err
+}
+
 // ask is what the page answers; where that is an error, its sentence.
 func (p *page) ask(path string, q url.Values) (value any) {
-	request, err := http.NewRequest("GET", p.base+"api/"+path+"?"+q.Encode(), nil)
+	request, err := p.request(path + "?" + q.Encode())
 	if err != nil {
 		return err.Error()
 	}
-	request.Header.Set("Berth-Key", p.key)
 	r, err := p.client.Do(request)
 	if err != nil {
 		return err.Error()
@@ -156,7 +249,7 @@ func (p *page) why(target, namespace string) question {
 
 // rows are the values of one kind of the page's table, as the command lists them: in their order where they have one.
 func (p *page) rows(kind string) any {
-	all := p.ask("table", nil)
+	all := p.table()
 	of, has := field(all, "set", kind).(map[string]any)
 	if said := field(all, "set", "line", "scheduler", "error"); said != nil && (kind == "workload" || !has) {
 		return silent
@@ -239,7 +332,7 @@ func (p *page) fleet() question {
 	}
 	return question{
 		"the fleet", func() any { return nodes(field(p.command("capacity"), "total", "reached")) },
-		func() any { return nodes(field(p.ask("table", nil), "set", "total", "fleet", "reached")) }, nil,
+		func() any { return nodes(field(p.table(), "set", "total", "fleet", "reached")) }, nil,
 	}
 }
 
@@ -330,7 +423,7 @@ func (p *page) everything() []question {
 		out = append(out, p.whatif(queue, "3"))
 	}
 	model := ""
-	if all, _ := field(p.ask("table", nil), "set", "total", "models").([]any); len(all) > 0 {
+	if all, _ := field(p.table(), "set", "total", "models").([]any); len(all) > 0 {
 		model = fmt.Sprint(all[0])
 	}
 	return append(out, p.fit(1, 1, "", "", ""), p.fit(3, 8, model, queue, "rack"))
