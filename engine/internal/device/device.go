@@ -1,7 +1,3 @@
-// Package device decides which GPUs of one node a pod gets, so that pods that need GPUs of one NVLink
-// clique or one NUMA node find them, and large cliques stay whole for later pods. It knows nothing of
-// other nodes or other resources, nor which pod holds which device. Packages index and cluster ask it
-// how many pods fit, and then for the devices of one pod at a time.
 package device
 
 // Device is one GPU of a node. Its position in a slice of devices is its index; callers keep that order.

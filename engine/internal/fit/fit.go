@@ -1,6 +1,3 @@
-// Package fit holds Kubernetes' rules for whether a pod may be on a node, one function per rule, on plain
-// values: label requirements, taints and tolerations, host ports. It knows nothing of resources, classes
-// or state. The engine's packages combine the rules, and package engine aliases the types for callers.
 package fit
 
 // Op is the operator of a label requirement.
