@@ -62,9 +62,10 @@ func (c *Selection) repeatable(q *Queued) bool {
 }
 
 // outlived says whether the question is about a class that its gang is not of any more, where the other is its question now:
-// rules between pods came or went meanwhile, or images of its pods did. Its answer is given to no other then.
+// rules between pods came or went meanwhile, images of its pods did, or its queue packs nodes otherwise. Whether there is a place
+// depends on the first alone, and then its answer is given to no other (asksStill).
 func (a Ask) outlived(now Ask) bool {
-	return a.class != nil && now.class != nil && (a.class.Dropped || a.class.Stance != now.class.Stance || a.class.Images != now.class.Images)
+	return a.class != nil && now.class != nil && (a.class.Dropped || a.class.Stance != now.class.Stance || a.class.Images != now.class.Images || a.class.Packing != now.class.Packing)
 }
 
 // asksStill says whether the gang's members are of the class that its question is about: rules between pods of others may have
