@@ -11,19 +11,6 @@ import (
 	"github.com/berth-dev/berth/fleet/file"
 )
 
-// NodeNames are the names of the nodes that a pool asks for, in order.
-func NodeNames(pool *v1alpha1.Pool) []string {
-	pool = withDefaults(pool)
-	if pool.Spec.Nodes == nil {
-		return nil
-	}
-	var names []string
-	for i := range int(*pool.Spec.Nodes) {
-		names = append(names, pool.NodeName(i))
-	}
-	return names
-}
-
 // want is one node that a pool asks for, or that somebody made by hand; see adopt.
 type want struct {
 	pool   *v1alpha1.Pool // defaulted and valid; shared, never written

@@ -54,12 +54,3 @@ func TestWantedNamesWhatIsWrong(t *testing.T) {
 		t.Errorf("pool a is blamed: %s", problems["a"])
 	}
 }
-
-func TestNodeNames(t *testing.T) {
-	if diff := cmp.Diff([]string{"p-0", "p-1"}, NodeNames(plainPool("p", 2))); diff != "" {
-		t.Error(diff)
-	}
-	if got := NodeNames(&v1alpha1.Pool{}); got != nil {
-		t.Errorf("a pool without nodes has %v", got)
-	}
-}

@@ -28,9 +28,6 @@ const (
 	NodeOpen         NodeState = ""
 )
 
-// StateOfNode says which of them holds.
-func StateOfNode(f *facts.Facts, n *corev1.Node) NodeState { return Of(f).States[n.Name] }
-
 func (s *Stack) stateOf(f *facts.Facts, n *corev1.Node) NodeState {
 	worker := WorkerOn(f, n)
 	held := n.Spec.Unschedulable || len(ExcludingTaints(n, stateTaint)) > 0 || s.shortOfGPUs(n)

@@ -165,8 +165,8 @@ func TestSound(t *testing.T) {
 	f := &facts.Facts{Objects: facts.Objects{Nodes: []*corev1.Node{n}}}
 	s := Repaired(f, n)
 	g := &facts.Facts{Objects: facts.Objects{Nodes: []*corev1.Node{s}}}
-	if StateOfNode(g, s) != NodeOpen || Offers(s, WholeGPU) != 8 || len(s.Spec.Taints) != 1 || Of(g).Faults["n"] != FaultNone {
-		t.Errorf("sound node is %s, offers %d, taints %v", StateOfNode(g, s), Offers(s, WholeGPU), s.Spec.Taints)
+	if Of(g).States[s.Name] != NodeOpen || Offers(s, WholeGPU) != 8 || len(s.Spec.Taints) != 1 || Of(g).Faults["n"] != FaultNone {
+		t.Errorf("sound node is %s, offers %d, taints %v", Of(g).States[s.Name], Offers(s, WholeGPU), s.Spec.Taints)
 	}
 	if b, _ := n.Marshal(); string(b) != func() string { b, _ := before.Marshal(); return string(b) }() {
 		t.Error("the node was changed")

@@ -16,7 +16,6 @@ import (
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/cluster"
 	"github.com/berth-dev/berth/kube/dialect"
-	"github.com/berth-dev/berth/kube/dialect/all"
 )
 
 // AdoptionKind is of an Adoption printed as JSON. Its fields are a contract with other tools (ADR 100).
@@ -377,6 +376,3 @@ func steps(f *facts.Facts, d dialect.Dialect) []string {
 func ofProject(p *appsv1.Deployment, d dialect.Dialect) bool {
 	return strings.Contains(p.Name, d.Name()) || strings.Contains(p.Namespace, d.Name()) || slices.ContainsFunc(d.SchedulerNames(), func(name string) bool { return strings.Contains(p.Name, name) || strings.Contains(p.Namespace, name) })
 }
-
-// Adoptable are the names of the dialects that Adopt reads.
-func Adoptable() []string { return all.Names() }

@@ -116,9 +116,3 @@ func AtMost(n int, words []string) string {
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(words[:n], ", "), len(words)-n)
 }
-
-// FirstClause is the first of several sentences of a message: the gate that binds.
-func FirstClause(message string) string {
-	head, _, _ := strings.Cut(message, "; ")
-	return head
-}

@@ -116,7 +116,7 @@ func TestMatchingDoesNotAllocate(t *testing.T) {
 	toleration := Toleration{"dedicated", "Equal", "gpu", ""}
 	port := Port{Port: 80}
 	allocs := testing.AllocsPerRun(100, func() {
-		if Weigh(prefs, labels, "n1") != 60 {
+		if weigh(prefs, labels, "n1") != 60 {
 			t.Error("wrong weight")
 		}
 		if !toleration.Tolerates(taint) {

@@ -68,28 +68,6 @@ func (r Requirement) fieldComplaint() string {
 	return ""
 }
 
-// MatchesAny tells whether any of the terms matches; no terms match nothing. What Term.Matches says of
-// terms that fail Check holds here too.
-func MatchesAny(terms []Term, labels map[string]string, name string) bool {
-	for i := range terms {
-		if terms[i].Matches(labels, name) {
-			return true
-		}
-	}
-	return false
-}
-
-// Weigh sums the weights of the preferences that match the node.
-func Weigh(prefs []Preference, labels map[string]string, name string) int64 {
-	var sum int64
-	for i := range prefs {
-		if prefs[i].Term.Matches(labels, name) {
-			sum += int64(prefs[i].Weight)
-		}
-	}
-	return sum
-}
-
 // Check says what is wrong with the preference.
 func (p Preference) Check() error {
 	if err := p.Term.Check(); err != nil {

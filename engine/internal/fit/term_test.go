@@ -27,10 +27,10 @@ func TestTerm(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
 		}
 	}
-	if MatchesAny(nil, labels, "n1") {
+	if matchesAny(nil, labels, "n1") {
 		t.Error("no terms matched")
 	}
-	if !MatchesAny([]Term{{}, {Labels: []Requirement{pool}}}, labels, "n1") {
+	if !matchesAny([]Term{{}, {Labels: []Requirement{pool}}}, labels, "n1") {
 		t.Error("the second term did not match")
 	}
 }
@@ -71,4 +71,26 @@ func TestPreferenceCheck(t *testing.T) {
 			t.Errorf("got  %s\nwant %s", got, c.want)
 		}
 	}
+}
+
+// matchesAny tells whether any of the terms matches; no terms match nothing. What Term.Matches says of
+// terms that fail Check holds here too.
+func matchesAny(terms []Term, labels map[string]string, name string) bool {
+	for i := range terms {
+		if terms[i].Matches(labels, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// weigh sums the weights of the preferences that match the node.
+func weigh(prefs []Preference, labels map[string]string, name string) int64 {
+	var sum int64
+	for i := range prefs {
+		if prefs[i].Term.Matches(labels, name) {
+			sum += int64(prefs[i].Weight)
+		}
+	}
+	return sum
 }

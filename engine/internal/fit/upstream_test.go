@@ -108,7 +108,7 @@ func TestTermsAsUpstream(t *testing.T) {
 		}
 		lazy := nodeaffinity.NewLazyErrorNodeSelector(&v1.NodeSelector{NodeSelectorTerms: all})
 		want, _ := lazy.Match(node)
-		if got := MatchesAny(sound, node.Labels, node.Name); got != want {
+		if got := matchesAny(sound, node.Labels, node.Name); got != want {
 			t.Fatalf("got %v, upstream %v", got, want)
 		}
 	})
@@ -131,7 +131,7 @@ func TestWeighAsUpstream(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := Weigh(prefs, node.Labels, node.Name), terms.Score(node); got != want {
+		if got, want := weigh(prefs, node.Labels, node.Name), terms.Score(node); got != want {
 			t.Fatalf("got %d, upstream %d", got, want)
 		}
 	})
