@@ -88,7 +88,7 @@ func TestBadInputIsOneClearLine(t *testing.T) {
 		{"down --name nobody", exitFailed, `there is no cluster "nobody"`},
 		{"status --name nobody", exitUnknown, `there is no cluster "nobody"`},
 		{"status -o xml", exitUsage, `--output "xml"`},
-		{"kubectl get pods", exitUnknown, `there is no cluster "berth"`},
+		{"kubectl get pods", exitUnknown, "there is no cluster \"berth\": `berth up --name berth` starts one, and --name chooses another (old)"},
 		{"kubectl --name old get pods", exitUnknown, `cluster "old" is not running`},
 		{"fleet apply", exitUsage, `required flag(s) "filename" not set`},
 		{"fleet apply -f lab", exitFailed, `there is no cluster "berth"`},

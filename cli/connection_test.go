@@ -103,7 +103,7 @@ func TestWhichClusterIsAsked(t *testing.T) {
 			Err: `context "gone" does not exist`,
 		}},
 		"a name that is not there": {env: prod, here: []string{"berth"}, conn: connection{name: "gone", named: true}, want: want{
-			Err: "there is no cluster \"gone\": `berth up --name gone` starts one",
+			Err: "there is no cluster \"gone\": `berth up --name gone` starts one, and --name chooses another (berth)",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

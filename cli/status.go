@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -87,7 +88,7 @@ func statuses(ctx context.Context, name string) ([]clusterStatus, error) {
 		all = append(all, st)
 	}
 	if name != "" && len(all) == 0 {
-		return nil, fmt.Errorf("there is no cluster %q: `berth up --name %s` starts one", name, name)
+		return nil, absent(root, name)
 	}
 	return all, nil
 }
@@ -210,6 +211,19 @@ func nameFlag(cmd *cobra.Command, name *string, def, usage string) {
 	})
 }
 
+// absent says that there is no cluster of the name, how to start it, and which others there are.
+func absent(root, name string) error {
+	text := fmt.Sprintf("there is no cluster %q: `berth up --name %s` starts one", name, name)
+	if dirs, err := home.List(root); err == nil && len(dirs) > 0 {
+		var others []string
+		for _, d := range dirs {
+			others = append(others, filepath.Base(d.Path))
+		}
+		text += ", and --name chooses another (" + strings.Join(others, ", ") + ")"
+	}
+	return errors.New(text)
+}
+
 // running is the folder of the named cluster, which must be up.
 func running(name string) (home.Dir, error) {
 	root, err := home.Root()
@@ -219,7 +233,7 @@ func running(name string) (home.Dir, error) {
 	d := home.Named(root, name)
 	r, err := d.Load()
 	if errors.Is(err, fs.ErrNotExist) {
-		return d, fmt.Errorf("there is no cluster %q: `berth up --name %s` starts one", name, name)
+		return d, absent(root, name)
 	}
 	if err != nil {
 		return d, err
