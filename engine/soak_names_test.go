@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"github.com/berth-dev/berth/engine"
 )
@@ -56,10 +57,14 @@ func (w *soakWorld) checkNames(p *soakPod, at engine.Placement) {
 		return
 	}
 	n := w.nodes[at.Node]
-	if len(at.Devices) == 0 && (len(g.Only)+len(g.Except) > 0 || slices.Contains(g.NotModels, n.Model)) {
+	gpus := slices.ContainsFunc(at.Devices, func(id string) bool { return !strings.Contains(id, "/") })
+	if !gpus && (len(g.Only)+len(g.Except) > 0 || slices.Contains(g.NotModels, n.Model)) {
 		w.fail("named", "%s starts on %s without devices, and may have %s", p.Key, at.Node, g.Which())
 	}
 	for _, id := range at.Devices {
+		if strings.Contains(id, "/") {
+			continue // for claims: see checkAsks
+		}
 		i := slices.IndexFunc(n.Devices, func(d engine.Device) bool { return d.ID == id })
 		if i < 0 || g.Only != nil && !slices.Contains(g.Only, id) || slices.Contains(g.Except, id) || slices.Contains(g.NotModels, n.Devices[i].Model) {
 			w.fail("named", "%s starts with %s of %s, and may have %s", p.Key, id, at.Node, g.Which())

@@ -22,6 +22,7 @@ type soakWorld struct {
 	names   *rand.Rand
 	spreads *rand.Rand
 	widths  *rand.Rand
+	wishes  *rand.Rand
 	now     time.Time
 	latest  time.Time // that it ever was
 	cycle   int
@@ -99,6 +100,7 @@ func newSoakWorld(seed uint64) *soakWorld {
 		w.cfg.Rates = []engine.Rate{{Model: "A", Units: 2}}
 	}
 	w.widenConfig()
+	w.askConfig()
 	w.state = engine.Load(engine.Snapshot{Version: engine.SnapshotVersion}, w.cfg)
 	for i := range 5 + w.upTo(7) {
 		w.addNode(fmt.Sprintf("n%02d", i))
@@ -198,6 +200,7 @@ func (w *soakWorld) addNode(name string) {
 			n.Offers = append(n.Offers, engine.Offer{ID: fmt.Sprintf("nic/%s/%d", name, i), Selections: []string{"nic"}})
 		}
 	}
+	w.askNode(&n)
 	w.tellNode(n)
 }
 
@@ -246,6 +249,9 @@ func (w *soakWorld) editQueue(name string) {
 	}
 	w.flavor(&q)
 	w.widenQueue(&q)
+	if w.asking() {
+		q.Packing = soakWant(w, "", "", engine.Loose, engine.Tight, engine.LeastF, engine.Priced)
+	}
 	q.Keeps = w.seed%4 == 1 && q.Version%3 == 0 // drawn from nothing, too
 	w.queues[name] = q
 	w.tell(engine.Change{Queue: &q})
@@ -294,6 +300,7 @@ func (w *soakWorld) arrive() {
 	}
 	w.name(&spec)
 	w.spread(&spec)
+	w.ask(&spec)
 	terms := engine.Terms{
 		Expected: soakPick(w, 0, job.run, job.run/2, 2*job.run), Max: soakPick(w, 0, 0, 0, 0, 0, 0, 0, 0, job.run/2+time.Second, 3*job.run),
 		Checkpoint: soakPick(w, 0, 0, 5*time.Minute), Grace: soakPick(w, 0, 30*time.Second), Delay: soakPick(w, 0, 0, 0, 2*time.Minute), Patient: w.odds(10),
@@ -313,6 +320,7 @@ func (w *soakWorld) arrive() {
 		g.Layout.Required = soakPick(w, "", "", "", "rack", "block")
 		g.Layout.WholeNodes = w.odds(12)
 		in = w.grow(g, size)
+		w.askLayout(g)
 		g.Each = len(g.Groups) == 0 && g.Layout.Segment == 0 && w.odds(5)
 		job.gang = g
 		w.tell(engine.Change{Gang: g})
@@ -325,6 +333,7 @@ func (w *soakWorld) arrive() {
 	for i := range size {
 		p := engine.Pod{Key: job.key, Spec: spec, Evictable: evictable, Budgets: budgets}
 		w.rule(&p)
+		w.askPod(&p)
 		if job.returns {
 			p.Owner = job.key
 		}
@@ -421,6 +430,7 @@ func (w *soakWorld) live() {
 	}
 	w.trouble()
 	w.widenTrouble()
+	w.askTrouble()
 	w.edit()
 }
 
