@@ -85,19 +85,28 @@ func New() *Ledger { return &Ledger{units: make(map[string][]GPU), sums: make(ma
 // Observe says that at this time the unit has exactly these GPUs; none: it is not paid for any more. Cost: the GPUs of
 // the unit. It is the caller's mistake to give a GPU of another unit, or one twice; such an observation is refused whole.
 func (l *Ledger) Observe(at time.Time, unit string, gpus []GPU) error {
-	next := slices.Clone(gpus)
-	slices.SortFunc(next, func(a, b GPU) int { return cmp.Compare(a.Index, b.Index) })
-	for i := range next {
-		if err := next[i].check(unit); err != nil {
-			return err
-		}
-		if i > 0 && next[i].Index == next[i-1].Index {
-			return fmt.Errorf("GPU %d of %s is given twice", next[i].Index, unit)
-		}
+	next, err := ordered(unit, gpus)
+	if err != nil {
+		return err
 	}
 	l.advance(at)
 	l.replace(at, unit, next)
 	return nil
+}
+
+// ordered is a copy of the unit's GPUs by index, each once.
+func ordered(unit string, gpus []GPU) ([]GPU, error) {
+	out := slices.Clone(gpus)
+	slices.SortFunc(out, func(a, b GPU) int { return cmp.Compare(a.Index, b.Index) })
+	for i := range out {
+		if err := out[i].check(unit); err != nil {
+			return nil, err
+		}
+		if i > 0 && out[i].Index == out[i-1].Index {
+			return nil, fmt.Errorf("GPU %d of %s is given twice", out[i].Index, unit)
+		}
+	}
+	return out, nil
 }
 
 func (g *GPU) check(unit string) error {
@@ -112,18 +121,23 @@ func (g *GPU) check(unit string) error {
 	return nil
 }
 
-// Sync says that these are all GPUs that are paid for. Units that are not among them end.
+// Sync says that these are all GPUs that are paid for. Units that are not among them end. It is refused whole, as Observe is.
 func (l *Ledger) Sync(at time.Time, all []GPU) error {
 	units := make(map[string][]GPU)
 	for _, g := range all {
 		units[g.Unit] = append(units[g.Unit], g)
 	}
 	for _, unit := range sortedKeys(units) {
-		if err := l.Observe(at, unit, units[unit]); err != nil {
+		next, err := ordered(unit, units[unit])
+		if err != nil {
 			return err
 		}
+		units[unit] = next
 	}
 	l.advance(at)
+	for _, unit := range sortedKeys(units) {
+		l.replace(at, unit, units[unit])
+	}
 	for _, unit := range sortedKeys(l.units) {
 		if len(units[unit]) == 0 {
 			l.replace(at, unit, nil)
