@@ -76,8 +76,9 @@ var programs = func() map[string]bool {
 
 // annotations whose values checks, conversions or readers use. Each is judged as text; all others leave without a trace.
 var (
-	annotationPrefixes = []string{v1alpha1.KeyPrefix, "sim.berth.dev/", "kueue.x-k8s.io/", "kai.scheduler/", "scheduling.k8s.io/", "scheduling.volcano.sh/", "volcano.sh/", "jobset.sigs.k8s.io/", "leaderworkerset.sigs.k8s.io/", "hami.io/", "nvidia.com/", "karpenter.sh/", "cluster-autoscaler.kubernetes.io/", "autoscaling.x-k8s.io/", "batch.kubernetes.io/", "run.ai/", "runai/"}
-	annotationKeys     = map[string]bool{
+	annotationPrefixes = []string{v1alpha1.KeyPrefix, "sim.berth.dev/", "kueue.x-k8s.io/", "kai.scheduler/", "scheduling.k8s.io/", "scheduling.volcano.sh/", "volcano.sh/", "jobset.sigs.k8s.io/", "leaderworkerset.sigs.k8s.io/", "hami.io/", "nvidia.com/", "karpenter.sh/", "cluster-autoscaler.kubernetes.io/", "autoscaling.x-k8s.io/", "batch.kubernetes.io/", "run.ai/", "runai/",
+		"gang.scheduling.koordinator.sh/", "quota.scheduling.koordinator.sh/", "pod-group.scheduling.sigs.k8s.io/", "scheduling.x-k8s.io/", "yunikorn.apache.org/"}
+	annotationKeys = map[string]bool{
 		"deployment.kubernetes.io/revision": true, "deployment.kubernetes.io/desired-replicas": true, "pv.kubernetes.io/bind-completed": true, "pv.kubernetes.io/bound-by-controller": true, "pv.kubernetes.io/provisioned-by": true, "volume.kubernetes.io/selected-node": true, "volume.kubernetes.io/storage-provisioner": true, "volume.beta.kubernetes.io/storage-provisioner": true,
 		"volume.beta.kubernetes.io/storage-class": true, "resource.kubernetes.io/pod-claim-name": true, "resource.kubernetes.io/extended-resource-claim": true, "storageclass.kubernetes.io/is-default-class": true, "kubernetes.io/config.mirror": false, "kubernetes.io/config.source": true, "kubernetes.io/limit-ranger": true,
 		"node.alpha.kubernetes.io/ttl": true, "kwok.x-k8s.io/node": true, "vpaUpdates": true, "gpu-fraction": true, "gpu-memory": true, "gpu-num-devices": true, "pod-group-name": true, "volumes.kubernetes.io/controller-managed-attach-detach": true,
