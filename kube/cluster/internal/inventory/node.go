@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 
@@ -63,7 +62,7 @@ func (v *Inventory) Offer(n *engine.Node, object *corev1.Node, own, far Taken) {
 	if gpus > 0 {
 		n.Allocatable = convert.Plus(n.Allocatable, v.gpu, gpus)
 	}
-	for _, resource := range slices.Sorted(maps.Keys(v.resources)) {
+	for _, resource := range sorted(v.resources) {
 		if count := v.matched(n, resource); count > 0 && n.Allocatable.Get(resource) == 0 {
 			n.Allocatable = convert.Plus(n.Allocatable, resource, count)
 			n.ByClaims = append(n.ByClaims, resource)
