@@ -2,7 +2,6 @@ package queue
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -15,12 +14,13 @@ import (
 	"github.com/berth-dev/berth/diagnose/internal/podspec"
 	"github.com/berth-dev/berth/internal/spelling"
 	"github.com/berth-dev/berth/kube/dialect"
+	"github.com/berth-dev/berth/kube/dialect/volcano"
 )
 
 // Two other schedulers keep the pods of a group close together, each by an object of its own: KAI by the levels of a Topology, Volcano by the
 // tiers of HyperNodes (kai.scheduler/v1alpha1; topology.volcano.sh/v1alpha1).
 
-const kaiTopologies, hyperNodes = "Topology.kai.scheduler", "HyperNode.topology.volcano.sh"
+const kaiTopologies = "Topology.kai.scheduler"
 
 // KaiLevel is what the pod's group of KAI asks for and does not exist: the Topology that it names, or a level of that; nil for nothing. near is
 // what may have been meant.
@@ -85,7 +85,7 @@ type VolcanoTier struct {
 // known.
 func VolcanoTierOf(c *check.Case) *VolcanoTier {
 	group, need, members := ForeignGroup(c)
-	if group == nil || group.GroupVersionKind().Group != "scheduling.volcano.sh" || len(members) < int(need) || !c.Sees("nodes", "") || len(c.Foreign[hyperNodes]) == 0 {
+	if group == nil || group.GroupVersionKind().Group != "scheduling.volcano.sh" || len(members) < int(need) || !c.Sees("nodes", "") || len(c.Foreign[volcano.HyperNodes]) == 0 {
 		return nil
 	}
 	at := dialect.Value(group.Object, "spec", "networkTopology")
@@ -98,23 +98,22 @@ func VolcanoTierOf(c *check.Case) *VolcanoTier {
 	for _, n := range c.Nodes {
 		all += roomNow(c, n)
 	}
-	for _, u := range c.Foreign[hyperNodes] {
-		tier, ok := number(u.Object, "spec", "tier")
+	nodes, ok := volcano.ReadHyperNodes(c.Foreign[volcano.HyperNodes])
+	if !ok {
+		return nil
+	}
+	for _, h := range nodes {
 		now, empty := 0, 0
 		for _, n := range c.Nodes {
-			in, sure := inHyperNode(c.Facts, u, n, 0)
-			ok = ok && sure
-			if in && podspec.Suits(c.Pod, n) {
+			if podspec.Suits(c.Pod, n) && h.Has(n) {
 				now, empty = now+roomNow(c, n), empty+podspec.HoldsEmpty(n, &c.Pod.Spec)
 			}
 		}
 		switch {
-		case !ok:
-			return nil
-		case tier <= allowed:
+		case h.Tier <= allowed:
 			t.Room, t.Most = max(t.Room, now), max(t.Most, empty)
-		case empty >= t.Need && (t.Wider == 0 || tier < t.Wider):
-			t.Wider = tier
+		case empty >= t.Need && (t.Wider == 0 || h.Tier < t.Wider):
+			t.Wider = h.Tier
 		}
 	}
 	if t.Room >= t.Need || t.Most >= t.Need && all < t.Need {
@@ -134,31 +133,4 @@ func roomNow(c *check.Case, n *corev1.Node) int {
 func number(at any, path ...string) (n int, ok bool) {
 	_, err := fmt.Sscan(fmt.Sprint(dialect.Value(at, path...)), &n)
 	return n, err == nil
-}
-
-// inHyperNode says whether the node is in the HyperNode, or in one that is in it, and whether that could be told.
-func inHyperNode(f *facts.Facts, u *unstructured.Unstructured, n *corev1.Node, depth int) (in, sure bool) {
-	sure = depth < 8
-	for _, m := range dialect.Items(u.Object, "spec", "members") {
-		exact, pattern := dialect.Text(m, "selector", "exactMatch", "name"), dialect.Text(m, "selector", "regexMatch", "pattern")
-		re, err := regexp.Compile(pattern)
-		chosen := func(name string) bool {
-			return exact == name || exact == "" && pattern != "" && err == nil && re.MatchString(name)
-		}
-		if exact == "" && (pattern == "" || err != nil) {
-			sure = false // by labels, or in a way that is not known here
-			continue
-		}
-		if dialect.Text(m, "type") == "Node" {
-			in = in || chosen(n.Name)
-			continue
-		}
-		for _, below := range f.Foreign[hyperNodes] {
-			if sure && chosen(below.GetName()) {
-				has, known := inHyperNode(f, below, n, depth+1)
-				in, sure = in || has, sure && known
-			}
-		}
-	}
-	return in, sure
 }

@@ -162,6 +162,32 @@ func (h *hyperNode) has(n *corev1.Node, all []*dialect.Object, depth int) bool {
 	return false
 }
 
+// HyperNode is one as others may ask about it.
+type HyperNode struct {
+	Name string
+	Tier int
+	// Has says whether the node is in it, or in one that is in it.
+	Has func(*corev1.Node) bool
+}
+
+// ReadHyperNodes reads all HyperNodes of a cluster; ok is false where one of them cannot be read, so that it is not known which nodes it has.
+func ReadHyperNodes(objects []*unstructured.Unstructured) (out []HyperNode, ok bool) {
+	all := make([]*dialect.Object, 0, len(objects))
+	for _, o := range objects {
+		read := readHyperNode(o)
+		read.Name = o.GetName()
+		all = append(all, &read)
+	}
+	for _, o := range all {
+		h, is := o.Value.(*hyperNode)
+		if !is {
+			return nil, false
+		}
+		out = append(out, HyperNode{o.Name, h.tier, func(n *corev1.Node) bool { return h.has(n, all, 0) }})
+	}
+	return out, true
+}
+
 // networkTopology says how near pods are to be.
 type networkTopology struct {
 	Mode               string `json:"mode"`
