@@ -213,9 +213,8 @@ func (a *Attempts) Delays(g *cluster.Gang, t cluster.Turn, m cluster.Mark, found
 // placeBeside places the gang with all that is promised to others, and that it may not use, taken.
 func (a *Attempts) placeBeside(g *cluster.Gang, t cluster.Turn, found *Found) bool {
 	var asks *index.Question
-	// The memo must not be used by a gang that has others evicted, since it may use more room, nor by one to which pods that
-	// start can open nodes by a rule.
-	if key, alike := a.question(g, t); alike && !a.Quiet && !key.Class.Opens() {
+	// The memo must not be used by a gang that has others evicted, since it may use more room.
+	if key, alike := a.question(g, t); alike && !a.Quiet {
 		asks = &key
 	}
 	return a.times.Beside(g, asks, func() bool {
@@ -236,7 +235,8 @@ func (a *Attempts) PlaceFirst(g *cluster.Gang, t cluster.Turn, first []*cluster.
 }
 
 // question tells apart gangs that ask the same of the nodes, where members are alike and one GPU model is looked for.
-// It is false where something is the gang's own: members that run, places that are held for it.
+// It is false where something is the gang's own: members that run, places that are held for it, a rule by which pods that
+// start can open nodes to its own.
 func (a *Attempts) question(g *cluster.Gang, t cluster.Turn) (index.Question, bool) {
 	p, alike := g.Alike()
 	models, flavors := a.Models(g), a.m.Choices(g)
@@ -244,7 +244,10 @@ func (a *Attempts) question(g *cluster.Gang, t cluster.Turn) (index.Question, bo
 		return index.Question{}, false
 	}
 	o := a.Order(g, a.Kin(g, t, Way{models[0], flavors[0]}).Class(p))
-	key := index.Question{Class: o.Class, Need: len(o.Pods), Level: a.m.Level(o.Layout.Required)}
+	if o.Class.Opens() {
+		return index.Question{}, false
+	}
+	key := index.Question{Class: o.Class.ClassKey, Need: len(o.Pods), Level: a.m.Level(o.Layout.Required)}
 	if o.Layout.Segment > 0 {
 		key.Segment, key.SegmentLevel = o.Layout.Segment, a.m.Level(o.Layout.SegmentLevel)
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // Plain returns the gang's question. What of it is the gang's alone is kept with its entry in line, and holds until
-// the gang, a rule between pods or an image changes; what is around the gang is looked at each time.
+// the gang, its priority, a rule between pods, an image or how its queue packs nodes changes; what is around the gang is looked at each time.
 func (a *Attempts) Plain(g *cluster.Gang, t cluster.Turn) *order.Plain {
 	return a.plainOf(a.line.Entry(g), g, t)
 }
@@ -22,7 +22,7 @@ func (a *Attempts) plainOf(e *order.Entry, g *cluster.Gang, t cluster.Turn) *ord
 	if a.Trial || g.Terms().Held || len(a.m.Refusals) > 0 && len(a.refusals(g)) > 0 {
 		return &order.Plain{}
 	}
-	if !p.Known || p.Rules != a.m.RulesEdition() || p.Images != a.m.Images.Edition || p.OK && p.Class.Dropped {
+	if !p.Known || p.Rules != a.m.RulesEdition() || p.Images != a.m.Images.Edition || p.OK && a.outgrown(p.Class, g, t) {
 		kin := a.Kin(g, t, Way{})
 		if len(kin.Refusals) > 0 {
 			return &order.Plain{}
@@ -36,6 +36,11 @@ func (a *Attempts) plainOf(e *order.Entry, g *cluster.Gang, t cluster.Turn) *ord
 		return &order.Plain{}
 	}
 	return p
+}
+
+// outgrown says whether the class is not kept any more, or is not the gang's now.
+func (a *Attempts) outgrown(c *index.Class, g *cluster.Gang, t cluster.Turn) bool {
+	return c.Dropped || c.Priority != t.Priority || c.Packing != a.m.PackingOf(g)
 }
 
 // isPlain says whether nothing about the gang itself is special, and returns its first member.
@@ -78,5 +83,8 @@ func (a *Attempts) PlainDemands(g *cluster.Gang) ([]quantity.Demand, int, bool) 
 // PlainQuestion is the question of a gang about which nothing is special.
 func (a *Attempts) PlainQuestion(g *cluster.Gang, t cluster.Turn) (index.Question, bool) {
 	p := a.Plain(g, t)
-	return index.Question{Class: p.Class, Need: p.Need, Level: p.Level}, p.OK
+	if !p.OK {
+		return index.Question{}, false
+	}
+	return index.Question{Class: p.Class.ClassKey, Need: p.Need, Level: p.Level}, true
 }

@@ -28,7 +28,7 @@ func (a *Attempts) Stuck(g *cluster.Gang, t cluster.Turn) (Stuck, bool) {
 	}
 	a.ix.Use(p.Class)
 	s := Stuck{Standing: a.m.Standing(), order: place.Order{Class: p.Class, Layout: g.Layout(), Pods: g.Tree.Pods[:p.Need], Want: len(g.Tree.Pods)}}
-	s.key = index.Question{Class: p.Class, Need: p.Need, Level: p.Level, At: s.Standing, Unmet: a.m.Unmet(g.Layout().Required)}
+	s.key = index.Question{Class: p.Class.ClassKey, Need: p.Need, Level: p.Level, At: s.Standing, Unmet: a.m.Unmet(g.Layout().Required)}
 	if _, s.Proved = a.proofs[s.key]; s.Proved {
 		return s, true
 	}
@@ -56,7 +56,7 @@ func (a *Attempts) prove(o place.Order) why.Gate {
 		return place.NoRoom
 	}
 	level := a.m.Level(o.Layout.Required)
-	key := index.Question{Class: o.Class, Need: len(o.Pods), Level: level, At: a.m.Standing(), Unmet: a.m.Unmet(o.Layout.Required)}
+	key := index.Question{Class: o.Class.ClassKey, Need: len(o.Pods), Level: level, At: a.m.Standing(), Unmet: a.m.Unmet(o.Layout.Required)}
 	if o.Layout.Segment > 0 {
 		key.Segment, key.SegmentLevel, key.UnmetSegment = o.Layout.Segment, a.m.Level(o.Layout.SegmentLevel), a.m.Unmet(o.Layout.SegmentLevel)
 	}
@@ -91,7 +91,7 @@ func (a *Attempts) newProof(o place.Order, key index.Question) why.Gate {
 		}
 		return why.Gate{Cause: cause, Need: int64(len(o.Pods)), Have: int64(have), Certificate: -1}
 	}
-	cert, cause := a.ix.Certify(key)
+	cert, cause := a.ix.Certify(o.Class, key)
 	gate := why.Gate{Cause: cause, Object: cert.Level, Need: int64(cert.Need), Certificate: len(a.draft.Plan.Certificates)}
 	a.draft.Plan.Certificates = append(a.draft.Plan.Certificates, cert)
 	for _, d := range cert.Domains {

@@ -148,7 +148,7 @@ func (a *Attempts) Matches(g *cluster.Gang) func(*cluster.Node) bool {
 func (a *Attempts) PerNode(g *cluster.Gang, p *cluster.Pod) why.Certificate {
 	model := slices.Concat(a.Models(g), p.GPU.Models, []string{""})[0]
 	c := a.Kin(g, g.TurnNow(), Way{Model: model}).Class(p)
-	cert, _ := a.ix.Certify(index.Question{Class: c, Need: 1, Level: cluster.NodeLevel})
+	cert, _ := a.ix.Certify(c, index.Question{Class: c.ClassKey, Need: 1, Level: cluster.NodeLevel})
 	return cert
 }
 

@@ -52,7 +52,8 @@ import (
 // Question tells the certificates of a plan apart: the same question of the same state has one. It is comparable, and used as
 // the key of a map.
 type Question struct {
-	Class *Class
+	// Class names the class by what it is and not by where it lies: one that was dropped and made again is the same.
+	Class ClassKey
 	// Need is how many pods are to be placed; Segment how many of them must share a domain of SegmentLevel, 0: the gang has
 	// no segments.
 	Need, Segment int
@@ -76,8 +77,7 @@ type Question struct {
 //
 // Most of it (body) is shared by all questions about the class and level, whatever they need: its lists must not be written
 // to. Where nothing has changed since the last one it costs a lookup; see table.go.
-func (x *Index) Certify(key Question) (why.Certificate, why.Cause) {
-	c := key.Class
+func (x *Index) Certify(c *Class, key Question) (why.Certificate, why.Cause) {
 	cert := why.Certificate{
 		Need: key.Need, Level: cmp.Or(key.Unmet, x.m.Topology.LevelName(key.Level)), Pinned: key.Pinned, Segment: key.Segment,
 		Request: x.requestOf(c), Model: c.Model, Flavors: c.Shape.Flavors, Total: c.Total,
@@ -90,7 +90,7 @@ func (x *Index) Certify(key Question) (why.Certificate, why.Cause) {
 		cert.SegmentLevel = cmp.Or(key.UnmetSegment, x.m.Topology.LevelName(key.SegmentLevel))
 		// The list is copied before segments are entered: the body keeps it for other questions.
 		cert.Domains = slices.Clone(cert.Domains)
-		x.countSegments(key, &cert)
+		x.countSegments(c, key, &cert)
 	}
 	// Rules between pods come before the causes that are counted: without them there would be room.
 	//mutate: cause-pod-rules
@@ -157,12 +157,12 @@ func partSupply(p *api.Part, cards []device.Card, model string) (out []api.Amoun
 
 // countSegments enters in each domain of the certificate how many whole segments it holds, which is what a gang with
 // segments is measured by. Nodes outside any domain of the level have none. It costs a look at the buckets of each domain.
-func (x *Index) countSegments(key Question, cert *why.Certificate) {
-	parts := x.Parts(key.Class, Scope{}, key.Level)
+func (x *Index) countSegments(c *Class, key Question, cert *why.Certificate) {
+	parts := x.Parts(c, Scope{}, key.Level)
 	for i := range cert.Domains {
 		for _, p := range parts {
 			if p.Name == cert.Domains[i].Name {
-				inner := x.Parts(key.Class, p.Scope, key.SegmentLevel)
+				inner := x.Parts(c, p.Scope, key.SegmentLevel)
 				cert.Domains[i].Segments = int64(divide.CountSegments(Counts(inner), key.Segment))
 			}
 		}

@@ -58,11 +58,9 @@ func checkCertificates(t *rapid.T, x *Index) {
 	for _, key := range cluster.SortedKeys(x.m.Pods) {
 		sh := x.m.ShapeOf(x.m.Pods[key])
 		for _, level := range []int{cluster.AnyLevel, cluster.NodeLevel, x.m.Level("rack")} {
-			q := Question{Need: 9, Level: level}
-			q.Class = x.ClassOf(ClassKey{Shape: sh}, nil)
-			kept, because := x.Certify(q)
-			q.Class = fresh.ClassOf(ClassKey{Shape: sh}, nil)
-			counted, cause := fresh.Certify(q)
+			q := Question{Class: ClassKey{Shape: sh}, Need: 9, Level: level}
+			kept, because := x.Certify(x.ClassOf(q.Class, nil), q)
+			counted, cause := fresh.Certify(fresh.ClassOf(q.Class, nil), q)
 			if !reflect.DeepEqual(counted, kept) || cause != because {
 				t.Fatalf("pod %s: %s, not %s; - counted, + kept: %s", key, because, cause, cmp.Diff(counted, kept))
 			}
@@ -119,7 +117,7 @@ func TestCountsFollowTheModel(t *testing.T) {
 				if p.Host == nil && p.In != nil && m.Nodes[n] != nil && m.Nodes[n].Bucket != nil {
 					m.PutOn(p, m.Nodes[n], nil)
 				}
-				x.Certify(Question{Class: x.ClassOf(ClassKey{Shape: m.ShapeOf(p)}, nil), Need: 9, Level: rapid.IntRange(-2, 0).Draw(t, "level")})
+				x.Certify(x.ClassOf(ClassKey{Shape: m.ShapeOf(p)}, nil), Question{Need: 9, Level: rapid.IntRange(-2, 0).Draw(t, "level")})
 				m.Rollback(mark)
 			case 5: // a node comes back as it was, if it has left
 				told := told(n)
@@ -324,12 +322,13 @@ func TestKeptCertificatesFollowTheModel(t *testing.T) {
 				x.Refresh()
 			}
 			q := Question{
-				Class: x.ClassOf(ClassKey{Shape: m.ShapeOf(p)}, nil), Need: 9,
+				Class: ClassKey{Shape: m.ShapeOf(p)}, Need: 9,
 				Level: rapid.SampledFrom([]int{cluster.AnyLevel, cluster.NodeLevel, m.Level("rack")}).Draw(t, "level"),
 			}
-			kept, _ := x.Certify(q)
+			c := x.ClassOf(q.Class, nil)
+			kept, _ := x.Certify(c, q)
 			x.classes.forgetMasks()
-			counted, _ := x.Certify(q)
+			counted, _ := x.Certify(c, q)
 			if diff := cmp.Diff(counted, kept); diff != "" {
 				t.Fatalf("- counted, + kept: %s", diff)
 			}
@@ -463,7 +462,7 @@ func TestCertificateCountsEveryNode(t *testing.T) {
 	x := New(m)
 	x.Refresh()
 	c := x.ClassOf(ClassKey{Shape: m.ShapeOf(m.Pods["p2"])}, nil) // 3 GPUs: one fits on each node
-	cert, _ := x.Certify(Question{Class: c, Need: 4, Level: m.Level("rack")})
+	cert, _ := x.Certify(c, Question{Need: 4, Level: m.Level("rack")})
 	if len(cert.Domains) != 2 || cert.Domains[0].Fits != 3 || cert.Domains[1].Fits != 3 || cert.Total != 6 {
 		t.Errorf("certificate is %+v", cert)
 	}

@@ -31,30 +31,30 @@ func Certain(g *cluster.Gang, k Kin) []Order {
 			spare, first = 0, max(0, leaf.Min()-leaf.Allocated)
 		}
 		var classes []*index.Class
-		pods := make(map[*index.Class][]*cluster.Pod)
+		pods := make(map[index.ClassKey][]*cluster.Pod)
 		for _, p := range leaf.Pods {
 			if p.Host != nil || first == 0 {
 				continue
 			}
 			first--
 			c := k.Class(p)
-			if pods[c] == nil {
+			if pods[c.ClassKey] == nil {
 				classes = append(classes, c)
 			}
-			pods[c] = append(pods[c], p)
+			pods[c.ClassKey] = append(pods[c.ClassKey], p)
 		}
 		for _, c := range classes {
 			if c.Opens() { // others of the gang may open nodes to it
 				continue
 			}
 			// At worst all that are spared are of this class.
-			n := len(pods[c]) - spare
+			n := len(pods[c.ClassKey]) - spare
 			for _, up := range g.Tree.Path(leaf) {
 				// What a group requires holds for all groups in it. The root is in the list even if
 				// it requires nothing: the whole cluster is the widest domain. The other wishes of
 				// the layout are left out; they would only make the condition harder to count.
 				if l := up.Group.Layout; n > 0 && (l.Required != "" || up == g.Tree) {
-					out = append(out, Order{Class: c, Layout: api.Layout{Required: l.Required}, Pods: pods[c][:n], Want: n, Running: up.RunningPods()})
+					out = append(out, Order{Class: c, Layout: api.Layout{Required: l.Required}, Pods: pods[c.ClassKey][:n], Want: n, Running: up.RunningPods()})
 				}
 			}
 		}

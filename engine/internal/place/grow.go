@@ -65,17 +65,17 @@ func (x *Search) begin(b *cluster.Branch, sc index.Scope) {
 // has the classes that found none: the next pod of the class would find none either. Pods of
 // segments are an exception, since each segment has a domain of its own.
 func (x *Search) growLeaf(b *cluster.Branch, sc index.Scope) {
-	full := make(map[*index.Class]bool)
+	full := make(map[index.ClassKey]bool)
 	for i, p := range b.Pods {
 		if p.Host != nil || !x.Decides(p) {
 			continue
 		}
 		c := x.Kin.Class(p)
-		if full[c] {
+		if full[c.ClassKey] {
 			continue
 		}
 		if placed, room := x.placeOne(b, i, c, sc); !placed {
-			full[c] = b.Group.Layout.Segment == 0
+			full[c.ClassKey] = b.Group.Layout.Segment == 0
 			if x.Blocked.Pod == nil && !room {
 				x.Blocked.Pod, x.Blocked.Leaf, x.Blocked.Place = p, b, i
 			}

@@ -354,16 +354,16 @@ func (x *Search) podsInAnyOrder(b *cluster.Branch, need int, sc index.Scope, nex
 	}
 	// Among pods of one class it makes no difference which is first, so each class is tried once at
 	// each depth.
-	tried := make(map[*index.Class]bool)
+	tried := make(map[index.ClassKey]bool)
 	for i, p := range b.Pods {
 		if p.Host != nil {
 			continue
 		}
 		c := x.Kin.Class(p)
-		if tried[c] {
+		if tried[c.ClassKey] {
 			continue
 		}
-		tried[c] = true
+		tried[c.ClassKey] = true
 		for _, n := range x.nodes(b, i, c, sc) {
 			if x.on(p, n, c, func() bool { return x.podsInAnyOrder(b, need-1, sc, next) }) {
 				return true
@@ -441,7 +441,7 @@ func (x *Search) nodes(b *cluster.Branch, i int, c *index.Class, sc index.Scope)
 	// change what the next may do, and the order is not left out; pods of a segment have ranks to
 	// keep.
 	var from *cluster.Node
-	if i > 0 && !c.Ruled() && b.Group.Layout.Segment == 0 && x.Kin.Class(b.Pods[i-1]) == c && slices.Contains(x.Placed, b.Pods[i-1]) {
+	if i > 0 && !c.Ruled() && b.Group.Layout.Segment == 0 && x.Kin.Class(b.Pods[i-1]).ClassKey == c.ClassKey && slices.Contains(x.Placed, b.Pods[i-1]) {
 		from = b.Pods[i-1].Host
 	}
 	out := s.ix.Nodes(c, sc)

@@ -60,7 +60,7 @@ func (y *Cycle) noteShare(k claimKind, c *claim) {
 		y.over = make(map[*cluster.Gang]OverShare)
 	}
 	y.over[c.g] = c.over
-	if f := y.failuresNow(); k.class != nil {
+	if f := y.failuresNow(); k.plain() {
 		if f.shares == nil {
 			f.shares = make(map[claimKind]OverShare)
 		}
@@ -88,7 +88,7 @@ func (y *Cycle) failuresNow() *failures {
 // of a queue, a user and a priority. Everything that a claim's outcome depends on is in it or in the state of the model, but
 // for the time that the gang stays and for the promise that it may have.
 type claimKind struct {
-	class    *index.Class
+	class    index.ClassKey
 	need     int
 	level    int
 	queue    *cluster.Queue
@@ -98,6 +98,9 @@ type claimKind struct {
 	// user is whose it is, where the queue limits its users; else "".
 	user string
 }
+
+// plain says that the claim's question is one that others can ask too.
+func (k *claimKind) plain() bool { return k.class.Shape != nil }
 
 // kind names the claim. It is false where no other claim can be just like it: members are unlike, or something about
 // the gang is special.
@@ -140,7 +143,7 @@ func (y *Cycle) isHelpless(k claimKind, g *cluster.Gang) bool {
 
 // noteHelpless notes that no eviction helps claims of the kind, of gangs that stay as long as this one or longer.
 func (y *Cycle) noteHelpless(k claimKind, g *cluster.Gang) {
-	if k.class == nil || y.m.HasHeld(g) {
+	if !k.plain() || y.m.HasHeld(g) {
 		return
 	}
 	f := y.failuresNow()

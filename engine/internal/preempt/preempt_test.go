@@ -107,7 +107,7 @@ func (w *world) load() (*Candidates, *Cycle) {
 		Order:  order,
 		Question: func(g *cluster.Gang, t cluster.Turn) (index.Question, bool) {
 			first, alike := g.Alike()
-			return index.Question{Class: kin(g, t).Class(first), Need: g.Tree.Min(), Level: m.Level("")}, alike
+			return index.Question{Class: kin(g, t).Class(first).ClassKey, Need: g.Tree.Min(), Level: m.Level("")}, alike
 		},
 		Place: fits,
 		Trial: func(g *cluster.Gang, try func([]*cluster.Hold)) {

@@ -331,7 +331,7 @@ func (c *claim) wants(i int) []place.Order {
 		n := len(o.Pods)
 		// The two limits keep the tables small: an entry of roomBeside for each pod of the second class, and a row of
 		// costs for each pair of numbers.
-		if o.Class == lead.Class || o.Layout.Required != lead.Layout.Required || n > secondPods || n*len(lead.Pods) > searchPods {
+		if o.Class.ClassKey == lead.Class.ClassKey || o.Layout.Required != lead.Layout.Required || n > secondPods || n*len(lead.Pods) > searchPods {
 			continue
 		}
 		if len(out) == 1 || size(o) > size(out[1]) {
