@@ -39,6 +39,8 @@ type Attempts struct {
 	// claimed is the holds that the gang which is being placed has claimed; nil between turns. They do not count in
 	// the model until rolled back.
 	claimed []*cluster.Hold
+	// nominated is the nominations of its members, likewise.
+	nominated []nomination
 	// kept is the nodes whose room these hold, in order.
 	kept []*cluster.Node
 
@@ -47,6 +49,12 @@ type Attempts struct {
 	proofs map[index.Question][]why.Gate
 	// every is the GPU models that nodes have; nil: not asked for yet.
 	every []string
+}
+
+// nomination is the node that a member is nominated to.
+type nomination struct {
+	pod  *cluster.Pod
+	node *cluster.Node
 }
 
 // New makes the attempts of a cycle. Ask must be called before any other method.

@@ -298,12 +298,19 @@ func (a *Attempts) WouldFit(g *cluster.Gang, t cluster.Turn) bool {
 	return false
 }
 
-// Spend has the plan forget the holds that the gang has claimed, which has started in their place.
+// Spend has the plan forget the holds that the gang has claimed, which has started in their place. Of members that did not start
+// with it the nominations count again: others find their places as full as before.
 func (a *Attempts) Spend() {
+	for _, c := range a.nominated {
+		//mutate: spend-nominations
+		if c.pod.Host == nil {
+			a.m.RestoreNomination(c.pod, c.node)
+		}
+	}
 	for _, h := range a.claimed {
 		a.draft.Forget(api.KindHold, h.Ref().Key, h.Version)
 	}
-	a.claimed = nil
+	a.claimed, a.nominated = nil, nil
 }
 
 // Could says whether the gang may get a place once more is free on nodes, as freed lists it (index.CouldHold). False is a proof
@@ -316,8 +323,10 @@ func (a *Attempts) Could(g *cluster.Gang, t cluster.Turn, freed func(add func(n 
 // Claim lets the gang have what is kept for it alone, until rolled back: its holds, and its members' nominations.
 // What is held under the key of its owner it has only if nothing is held under its own.
 func (a *Attempts) Claim(g *cluster.Gang) {
+	a.nominated = nil
 	for _, p := range g.All() {
 		if p.Nominee != nil {
+			a.nominated = append(a.nominated, nomination{p, p.Nominee})
 			a.m.IgnoreNomination(p)
 		}
 	}

@@ -22,7 +22,7 @@ func (a *Attempts) Try(g *cluster.Gang, do func(own []*cluster.Hold)) {
 	a.Claim(g)
 	do(a.claimed)
 	a.m.Rollback(m)
-	a.Quiet, a.claimed, a.kept = quiet, nil, nil
+	a.Quiet, a.claimed, a.nominated, a.kept = quiet, nil, nil, nil
 }
 
 // StartsBeside places the gang's minimum beside what is promised to others, and says whether it could.

@@ -80,8 +80,7 @@ func (m *Model) Lift(p *Pod) {
 	m.note(Undo{did: released, pod: p, node: p.Host, devices: p.HostDevices}, p.Host)
 	m.vacate(p)
 	if n := m.Nodes[p.Nominated]; n != nil {
-		m.note(Undo{did: nominated, pod: p}, n)
-		m.nominate(p, n)
+		m.RestoreNomination(p, n)
 	}
 }
 
@@ -89,6 +88,12 @@ func (m *Model) Lift(p *Pod) {
 func (m *Model) IgnoreNomination(p *Pod) {
 	m.note(Undo{did: denominated, pod: p, node: p.Nominee}, p.Nominee)
 	m.denominate(p)
+}
+
+// RestoreNomination lets the pod's nomination to the node count again until rolled back.
+func (m *Model) RestoreNomination(p *Pod, n *Node) {
+	m.note(Undo{did: nominated, pod: p}, n)
+	m.nominate(p, n)
 }
 
 // IgnoreHold lets the hold not count until rolled back.

@@ -221,6 +221,16 @@ func (w *world) sentAway(p engine.Pod) bool {
 	})
 }
 
+// frozen says whether nothing of the pod's queue is evicted, whatever the cause.
+func (w *world) frozen(p engine.Pod) bool {
+	queue := p.Queue
+	if p.Gang != "" {
+		queue = w.gang[p.Gang].Queue
+	}
+	up, _ := w.chain(queue)
+	return some(up, func(q engine.Queue) bool { return q.Frozen })
+}
+
 // timeIsUp says whether the pod's workload has run for as long as it may, so that the plan ends it before all else.
 func (w *world) timeIsUp(p engine.Pod) bool {
 	terms := p.Terms
@@ -228,7 +238,7 @@ func (w *world) timeIsUp(p engine.Pod) bool {
 		terms = w.gang[p.Gang].Terms
 	}
 	tried := some(w.Evictions, func(e engine.Eviction) bool { return e.Pod == p.Key && e.UID == p.UID && w.now.Before(e.Until) })
-	if p.Node == "" || p.Foreign || terms.Max == 0 || tried {
+	if p.Node == "" || p.Foreign || terms.Max == 0 || tried || w.frozen(p) {
 		return false
 	}
 	first := p.Started
@@ -267,7 +277,8 @@ func (w *world) resources() (out engine.Resources) {
 }
 
 // leftWhole checks that a gang that had its minimum has it still, or is evicted whole. Members that are moved come back,
-// those whose time is up go one by one, and those on booked nodes leave a gang to be repaired elsewhere.
+// those whose time is up go one by one, and those on booked nodes leave a gang to be repaired elsewhere. A core is kept from others,
+// and not from the end of its queue.
 func (w *world) leftWhole(plan engine.Plan) error {
 	gone := map[string]bool{}
 	for _, e := range plan.Evictions {
@@ -297,7 +308,7 @@ func (w *world) leftWhole(plan engine.Plan) error {
 				}
 			}
 		}
-		if full := after.full(g, g.Group); !full && (left > 0 || g.Core) {
+		if full := after.full(g, g.Group); !full && (left > 0 || g.Core && e.Cause != engine.Drained) {
 			return fmt.Errorf("gang %s is left with %d members, under its minimum", g.Key, left)
 		}
 	}
