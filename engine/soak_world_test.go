@@ -805,6 +805,9 @@ func (w *soakWorld) leaving(p *soakPod) bool {
 
 // queueOf is the queue and the user that the pod is charged to.
 func (p *soakPod) queueOf() (queue, user string) {
+	if p.Foreign { // whatever it names
+		return "", ""
+	}
 	if p.Gang == "" {
 		return p.Queue, p.User
 	}
