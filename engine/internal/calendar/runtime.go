@@ -132,7 +132,7 @@ func (c *Calendar) evictedBy(p *cluster.Pod) time.Time {
 	at := c.now
 	if told, ok := c.evictedNow()[p.Key]; ok {
 		at = told
-	} else if e := c.m.Evictions[p.Key]; e != nil {
+	} else if e := c.m.EvictionOf(p); e != nil {
 		at = e.At.UTC()
 	}
 	return overdue(at.Add(grace), c.now)

@@ -162,7 +162,7 @@ func (m *Model) Heir(h *Hold) *Pod {
 
 // movesTo says whether the pod is evicted so that its next one runs on the node.
 func (m *Model) movesTo(p *Pod, node string) bool {
-	e := m.Evictions[p.Key]
+	e := m.EvictionOf(p)
 	return p.Evicting && e != nil && e.To == node
 }
 

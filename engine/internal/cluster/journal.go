@@ -143,7 +143,7 @@ func (m *Model) setEvicting(p *Pod, evicting bool) {
 		m.touched(p.Host)
 	}
 	//mutate: rules-move-given-up
-	if e := m.Evictions[p.Key]; e != nil && e.To != "" {
+	if e := m.EvictionOf(p); e != nil && e.To != "" {
 		m.expectAnew(p)
 	}
 	p.moved()

@@ -176,8 +176,17 @@ func (m *Model) isEvicting(p *Pod) bool {
 	if len(m.Evictions) == 0 || p.Node == "" {
 		return false
 	}
-	e := m.Evictions[p.Key]
-	return e != nil && !e.Refused && e.UID == p.UID && !m.IsRejected(api.KindEviction, p.Key)
+	e := m.EvictionOf(p)
+	return e != nil && !e.Refused && !m.IsRejected(api.KindEviction, p.Key)
+}
+
+// EvictionOf is the eviction of this very pod that the model knows, nil for none. One of an earlier pod of the same name, which its
+// UID tells, says nothing about this one.
+func (m *Model) EvictionOf(p *Pod) *api.Eviction {
+	if e := m.Evictions[p.Key]; e != nil && e.UID == p.UID {
+		return e
+	}
+	return nil
 }
 
 // reassign allocates the pod, nil allowed, anew, after an eviction of it was decided or given up.

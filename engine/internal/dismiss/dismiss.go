@@ -173,7 +173,7 @@ func (d *Dismissals) dismiss(p *cluster.Pod, cause api.EvictionCause) {
 	if q != nil && q.Frozen() {
 		return
 	}
-	if e := d.m.Evictions[p.Key]; e != nil && e.UID == p.UID && cluster.Live(e.Until, d.draft.Now) {
+	if e := d.m.EvictionOf(p); e != nil && cluster.Live(e.Until, d.draft.Now) {
 		d.draft.Wake(e.Until)
 		return
 	}

@@ -91,7 +91,7 @@ func (x *expiry) awaits(key string) bool {
 func (x *expiry) evictions() {
 	for _, key := range cluster.SortedKeys(x.m.Evictions) {
 		e, p := x.m.Evictions[key], x.m.Pods[key]
-		if p != nil && p.UID == e.UID && cluster.Live(e.Until, x.Now) {
+		if p != nil && x.m.EvictionOf(p) == e && cluster.Live(e.Until, x.Now) {
 			x.Wake(e.Until)
 			continue
 		}

@@ -182,7 +182,7 @@ func (y *Cycle) nextOf(p *cluster.Pod, h *cluster.Hold) *cluster.Gang {
 
 // surges says whether the pod, which is evicted, stays until the next one runs.
 func (y *Cycle) surges(p *cluster.Pod) bool {
-	if e := y.m.Evictions[p.Key]; e != nil {
+	if e := y.m.EvictionOf(p); e != nil {
 		return e.Surge
 	}
 	return y.evictionOf(p.Key).Surge

@@ -762,7 +762,7 @@ func (y *Cycle) leaverGone(p *cluster.Pod) time.Time {
 		return p.ReleaseAt
 	}
 	// Until of an eviction is AssumeFor after the expected end: see evict.
-	e := y.m.Evictions[p.Key]
+	e := y.m.EvictionOf(p)
 	if e == nil {
 		e = y.evictionOf(p.Key)
 	}

@@ -54,7 +54,7 @@ func (y *Cycle) MakingRoom(g *cluster.Gang) []why.Gate {
 	if y.going == nil {
 		y.going = make(map[string]int)
 		for pod, e := range y.m.Evictions {
-			if p := y.m.Pods[pod]; p != nil && p.UID == e.UID && p.Host != nil && !e.Refused && cluster.Live(e.Until, y.Now) {
+			if p := y.m.Pods[pod]; p != nil && y.m.EvictionOf(p) == e && p.Host != nil && !e.Refused && cluster.Live(e.Until, y.Now) {
 				y.going[e.For]++
 			}
 		}

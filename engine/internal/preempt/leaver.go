@@ -59,10 +59,9 @@ func (y *Cycle) leave(p *cluster.Pod) {
 	charge := p.Charge
 	y.takenOff = append(y.takenOff, takenOff{p, p.Host})
 	y.m.Remove(p)
-	// The eviction may be about an earlier pod of the same name, which its UID tells.
-	e := y.m.Evictions[p.Key]
+	e := y.m.EvictionOf(p)
 	//mutate: evict-leaver-returns
-	if p.Owner != "" && (e == nil || e.UID != p.UID || e.For == "") {
+	if p.Owner != "" && (e == nil || e.For == "") {
 		for _, d := range charge {
 			y.returning.Add(d.Dim, d.Amount)
 		}

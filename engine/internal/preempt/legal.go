@@ -478,6 +478,6 @@ func (y *Cycle) refusing() bool {
 // refused says whether the eviction of the pod was refused a short time ago: the refusal has not expired (Until), and is
 // about this pod and not about an earlier one of the same name.
 func (y *Cycle) refused(p *cluster.Pod) bool {
-	e := y.m.Evictions[p.Key]
-	return e != nil && e.Refused && e.UID == p.UID && cluster.Live(e.Until, y.Now) && !y.m.IsRejected(api.KindEviction, p.Key)
+	e := y.m.EvictionOf(p)
+	return e != nil && e.Refused && cluster.Live(e.Until, y.Now) && !y.m.IsRejected(api.KindEviction, p.Key)
 }

@@ -108,11 +108,11 @@ func (c *claim) retally() {
 	}
 }
 
-// moving says whether work is being moved already, by an earlier plan or by this one. A move counts until its evictions
-// have been refused or have expired.
+// moving says whether work is being moved already, by an earlier plan or by this one. A move counts until its pods are gone, or its
+// evictions have been refused or have expired.
 func (y *Cycle) moving() bool {
 	for _, e := range y.m.Evictions {
-		if e.Cause == api.Moved && !e.Refused && cluster.Live(e.Until, y.Now) {
+		if p := y.m.Pods[e.Pod]; p != nil && y.m.EvictionOf(p) == e && e.Cause == api.Moved && !e.Refused && cluster.Live(e.Until, y.Now) {
 			return true
 		}
 	}
