@@ -35,6 +35,8 @@ type session struct {
 	asked     *kept             // ProvisioningRequests; nil: none are written
 	played    *kept             // the provisioner that is played; nil: none
 	others    *runningOperators // nil: none
+
+	podNetwork fleet.PodNetwork
 }
 
 var errInterrupted = errors.New("interrupted before the cluster was ready; nothing is lost, run the command again")
@@ -100,7 +102,7 @@ func (s *session) play(ctx context.Context, l net.Listener) (err error) {
 	s.cp, err = s.deps.StartControlPlane(ctx, ControlPlaneOptions{
 		Dir: s.dir, Listener: l, Name: s.name, Ephemeral: s.ephemeral, Log: s.log,
 		NodeGrace: fleet.GracePeriod(interval), NoScheduler: s.defaultScheduler == berthScheduler,
-		NoGroups: len(s.dialects) > 0, Progress: s.report.did,
+		NoGroups: len(s.dialects) > 0, DialPod: s.podNetwork.DialPod, Progress: s.report.did,
 	})
 	if err != nil {
 		return err
@@ -172,6 +174,7 @@ func (s *session) startFleet(ctx context.Context, o fleet.Options) error {
 	if o.KubeletTLS, err = s.cp.KubeletTLS(); err != nil {
 		return err
 	}
+	o.Pods = &s.podNetwork
 	o.DataDir, o.Speed, o.Cold = s.dir.Fleet(), s.speed, s.cold
 	o.Log = slog.New(slog.NewTextHandler(s.log, nil))
 	s.fleet = startFleet(o, s.report.say)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -66,6 +67,8 @@ type ControlPlaneOptions struct {
 
 	NoControllers, NoScheduler bool
 	NoGroups                   bool
+
+	DialPod func(ctx context.Context, to netip.AddrPort) (conn net.Conn, found bool, err error)
 
 	Progress func(step string)
 }

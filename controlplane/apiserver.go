@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"os"
 	"strings"
 
 	"github.com/spf13/pflag"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/tools/cache"
 	cliflag "k8s.io/component-base/cli/flag"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	_ "k8s.io/component-base/metrics/prometheus/restclient" // registers client metrics
@@ -104,8 +107,51 @@ func (c *Cluster) startAPIServer(ctx context.Context, opts Options) error {
 	if errs := completed.Validate(); len(errs) > 0 {
 		return errors.Join(errs...)
 	}
-	c.apiDone = c.spawn(serve, "kube-apiserver", func(ctx context.Context) error { return kas.Run(ctx, completed) })
+	c.apiDone = c.spawn(serve, "kube-apiserver", func(ctx context.Context) error { return run(ctx, completed, opts.DialPod) })
 	return c.waitReady(ctx)
+}
+
+// run is kube-apiserver's own Run, but that simulated pods are reached by dial, if not nil.
+func run(ctx context.Context, o options.CompletedOptions, dial func(context.Context, netip.AddrPort) (net.Conn, bool, error)) error {
+	name, err := cache.NewInformerName("kube-apiserver")
+	if err != nil {
+		return err
+	}
+	o.InformerName = name
+	config, err := kas.NewConfig(o)
+	if err != nil {
+		return err
+	}
+	if t := config.KubeAPIs.ControlPlane.ProxyTransport; dial != nil {
+		t.DialContext = podsFirst(dial, t.DialContext)
+	}
+	completed, err := config.Complete()
+	if err != nil {
+		return err
+	}
+	server, err := kas.CreateServerChain(completed)
+	if err != nil {
+		return err
+	}
+	prepared, err := server.PrepareRun()
+	if err != nil {
+		return err
+	}
+	return prepared.Run(ctx)
+}
+
+type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// podsFirst dials simulated pods, and what is none of them over the machine's network.
+func podsFirst(dial func(context.Context, netip.AddrPort) (net.Conn, bool, error), otherwise dialer) dialer {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		if to, err := netip.ParseAddrPort(address); err == nil {
+			if conn, found, err := dial(ctx, to); found {
+				return conn, err
+			}
+		}
+		return otherwise(ctx, network, address)
+	}
 }
 
 // setGlobals sets what Kubernetes keeps per process: gates and versions, and the logger.

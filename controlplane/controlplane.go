@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"time"
 
@@ -42,6 +43,10 @@ type Options struct {
 	// NoGroups leaves out Kubernetes' own kinds for groups of pods (PodGroup and Workload of scheduling.k8s.io), so that kubectl
 	// finds another project's kinds of these names.
 	NoGroups bool
+
+	// DialPod, if not nil, connects to the simulated pod that has an address; found is false where none has. The API server reaches pods
+	// and services through it that somebody asks it to proxy to, and all other addresses over the machine's network.
+	DialPod func(ctx context.Context, to netip.AddrPort) (conn net.Conn, found bool, err error)
 
 	// Progress, where not nil, is told of each step done.
 	Progress func(step string)

@@ -153,6 +153,9 @@ func (p *parts) addKubelet(o Options) error {
 		Domains:       p.domains,
 	})
 	p.controller.pods, p.domains.pods = p.kubelet, p.kubelet
+	if o.Pods != nil {
+		o.Pods.kubelet.Store(p.kubelet)
+	}
 	return nil
 }
 

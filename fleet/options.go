@@ -33,6 +33,8 @@ type Options struct {
 	// LeaseInterval between two heartbeats of a node; 0: LeaseInterval(0). Choose it with
 	// LeaseInterval and start the controller manager with the matching GracePeriod.
 	LeaseInterval time.Duration
+	// Pods, if not nil, is told where the pods of this run are.
+	Pods *PodNetwork
 	// Progress is called after the Pools were first read and then on every change, one call at a
 	// time; it must be quick. Nil: nobody looks.
 	Progress func(Progress)

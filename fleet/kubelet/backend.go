@@ -127,18 +127,11 @@ func (k *Kubelet) PortForward(ctx context.Context, ref stream.Ref, port int32, c
 	if err != nil {
 		return err
 	}
-	w.mu.Lock()
-	var network *shell.Net
-	for _, c := range w.containers {
-		if c.running != nil {
-			network = c.running.net
-		}
-	}
-	w.mu.Unlock()
-	if network == nil {
+	inside := w.inside()
+	if inside == nil {
 		return stream.BadRequest(fmt.Sprintf("pod %q is not running", ref.Pod))
 	}
-	to, err := network.Dial(ctx, int(port))
+	to, err := inside.Dial(ctx, int(port))
 	if err != nil {
 		return fmt.Errorf("failed to connect to localhost:%d inside namespace %q: %w", port, w.uid, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -164,6 +165,39 @@ func TestPortForward(t *testing.T) {
 		err := w.k.PortForward(context.Background(), stream.Ref{Namespace: "default", Pod: "p"}, 9, theirs)
 		if err == nil || !strings.Contains(err.Error(), "connection refused") {
 			t.Errorf("a port that nobody listens on: %v", err)
+		}
+	})
+}
+
+// The API server reaches a pod by its address for as long as the pod has it, and nobody by any other.
+func TestDialPod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.create(testPod("p", "example.com/server", func(p *corev1.Pod) { p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 8000}} }))
+		at := netip.MustParseAddr(w.get("p").Status.PodIP)
+		conn, found, err := w.k.DialPod(t.Context(), netip.AddrPortFrom(at, 8000))
+		if !found || err != nil {
+			t.Fatal(found, err)
+		}
+		io.WriteString(conn, "GET / HTTP/1.0\r\n\r\n")
+		first := make([]byte, 15)
+		io.ReadFull(conn, first)
+		conn.Close()
+		if string(first) != "HTTP/1.0 200 OK" {
+			t.Errorf("answer %q", first)
+		}
+		if _, found, err := w.k.DialPod(t.Context(), netip.AddrPortFrom(at, 9)); !found || err == nil || !strings.Contains(err.Error(), "connection refused") {
+			t.Errorf("a port that nobody listens on: %v, %v", found, err)
+		}
+		if _, found, err := w.k.DialPod(t.Context(), netip.AddrPortFrom(at.Next(), 8000)); found || err != nil {
+			t.Errorf("an address that no pod has: %v, %v", found, err)
+		}
+		if err := w.client.CoreV1().Pods("default").Delete(t.Context(), "p", deleteNow()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if _, found, err := w.k.DialPod(t.Context(), netip.AddrPortFrom(at, 8000)); found || err != nil {
+			t.Errorf("a pod that is gone: %v, %v", found, err)
 		}
 	})
 }

@@ -43,6 +43,7 @@ func (w *worker) begin(m *Machine, pod *corev1.Pod) {
 	}
 	if node := m.Node(); node != nil && !pod.Spec.HostNetwork {
 		ip = w.host.address(w.uid, pod.Status.PodIP, node.Spec.PodCIDR)
+		w.k.network.join(w, ip)
 	}
 	w.change(func() {
 		w.hostIP, w.podIP, w.gpus, w.started = m.IP, ip, gpus, now

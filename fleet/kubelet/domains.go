@@ -73,6 +73,10 @@ func (w *worker) patient(err error) bool {
 
 // release gives back all that the pod held.
 func (w *worker) release(pod *corev1.Pod) {
+	w.mu.Lock()
+	ip := w.podIP
+	w.mu.Unlock()
+	w.k.network.leave(w, ip)
 	w.host.release(w.uid)
 	if len(pod.Spec.ResourceClaims) > 0 && w.k.domains != nil {
 		w.k.domains.Leave(w.host.name, w.uid)

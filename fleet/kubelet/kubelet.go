@@ -88,6 +88,7 @@ type Kubelet struct {
 
 	sources *sources
 	names   *names
+	network network
 	budget  *shell.Budget // of all containers
 	logs    *budget.Store // of all containers
 	events  *recorder
