@@ -531,9 +531,8 @@ func (x *Index) recount(c *Class, at position) {
 	}
 	//mutate: index-rows-under-rules -> p.counted.shape != at.shape || !x.recountChanged(c)
 	if p.counted.shape != at.shape || p.ruled != c.ruled() || !x.recountChanged(c) {
-		x.meetKinds(c)
-		// While all buckets are counted, room is made for 256 rows at once.
-		x.counting.slab = 256
+		// While all buckets are counted, room is made for up to 256 rows at once.
+		x.counting.slab = min(256, x.meetKinds(c))
 		for x.renumber(c) {
 		}
 		w := &x.counting
@@ -591,16 +590,19 @@ func (r *bucketRows) holds(o *bucketRows) bool {
 }
 
 // meetKinds numbers the kinds of the nodes that have to be counted, all before the first row is made: rows would have
-// to be made anew for each that came.
-func (x *Index) meetKinds(c *Class) {
+// to be made anew for each that came. It returns how many rows there will be at the most: one for each kind of each bucket.
+func (x *Index) meetKinds(c *Class) (rows int) {
 	for _, sh := range x.m.Topology.Buckets {
 		if c.counted(sh) {
 			continue
 		}
-		for _, n := range x.viewOf(sh).kinds {
+		kinds := x.viewOf(sh).kinds
+		for _, n := range kinds {
 			x.kindProof(c, n)
 		}
+		rows += len(kinds)
 	}
+	return rows
 }
 
 // renumber makes the rows of all buckets, and reports whether classes got other numbers by it:
