@@ -51,8 +51,8 @@ func (v Vector) At(dim int) int64 {
 
 // Add adds to the amount of the dimension; the vector grows as needed.
 func (v *Vector) Add(dim int, amount int64) {
-	for len(*v) <= dim {
-		*v = append(*v, 0)
+	if more := dim + 1 - len(*v); more > 0 {
+		*v = append(*v, make(Vector, more)...)
 	}
 	(*v)[dim] += amount
 }
