@@ -53,6 +53,9 @@ func soakRules(p *engine.Pod) string {
 // counted when it comes, and not again when another comes after it: members that start together do so in one order, whichever,
 // in which each may come. Which of them are counted is not the same for all: one may be of a flavor that another is not.
 func (w *soakWorld) checkRules(plan engine.Plan) {
+	if len(plan.Starts) == 0 {
+		return
+	}
 	at := map[string]string{} // node by pod
 	for key, p := range w.pods {
 		at[key], _ = w.seatOf(p)
