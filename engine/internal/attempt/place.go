@@ -184,6 +184,7 @@ func (a *Attempts) search(g *cluster.Gang, k place.Kin, gates []why.Gate) Found 
 func (a *Attempts) newSearch(g *cluster.Gang, k place.Kin) *place.Search {
 	return a.placer.NewSearch(g, k, a.Budget, place.Limits{
 		Afford:  func(pods []*cluster.Pod) []why.Gate { return a.limits.Overdrawn(g, pods) },
+		Exceeds: func(pods []*cluster.Pod) bool { return a.limits.Exceeds(g, pods) },
 		Delays:  func(pods []*cluster.Pod) []why.Gate { return a.times.Breaks(g, pods) },
 		Decides: func(p *cluster.Pod) bool { return len(a.undecided(p)) == 0 },
 	})

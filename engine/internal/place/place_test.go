@@ -83,6 +83,7 @@ func TestSearchAsksItsLimits(t *testing.T) {
 		mark := m.Mark()
 		x := p.NewSearch(g, p.NewKin(g, g.TurnNow(), "", false, nil, nil), 1000, Limits{
 			Afford:  func([]*cluster.Pod) []why.Gate { return refused },
+			Exceeds: func([]*cluster.Pod) bool { return false },
 			Delays:  func([]*cluster.Pod) []why.Gate { return nil },
 			Decides: func(*cluster.Pod) bool { return true },
 		})
@@ -94,6 +95,41 @@ func TestSearchAsksItsLimits(t *testing.T) {
 		}
 		if !afford && (m.Mark() != mark || x.Failure().Cause != why.OverQuota) {
 			t.Errorf("after a refusal: %+v", x.Failure())
+		}
+	}
+}
+
+// Once the queue has refused a place, members that exceed its limits by themselves are taken back before others are placed
+// beside them. A place that does not begin with such members is found all the same.
+func TestSearchLeavesWhatExceedsLimits(t *testing.T) {
+	over := []why.Gate{{Cause: why.OverQueueLimit, Certificate: -1}}
+	for _, c := range []struct {
+		cheap string // the node on which the queue affords the first member; "": none
+		asks  bool   // whether the search is told what exceeds limits
+	}{{"r0n2", true}, {"r0n2", false}, {"", true}, {"", false}} {
+		m, p := racks(t, 4)
+		g := m.Gangs["g"]
+		first := g.Members[0]
+		dear := func([]*cluster.Pod) bool { return first.Host != nil && first.Host.Name != c.cheap }
+		x := p.NewSearch(g, p.NewKin(g, g.TurnNow(), "", false, nil, nil), 1000, Limits{
+			Afford: func(pods []*cluster.Pod) []why.Gate {
+				if dear(pods) {
+					return over
+				}
+				return nil
+			},
+			Exceeds: func(pods []*cluster.Pod) bool { return c.asks && dear(pods) },
+			Delays:  func([]*cluster.Pod) []why.Gate { return nil },
+			Decides: func(*cluster.Pod) bool { return true },
+		})
+		if got, want := x.Minimum(), c.cheap != ""; got != want || want && first.Host.Name != c.cheap {
+			t.Errorf("%+v: placed %v, the first on %v", c, got, first.Host)
+		}
+		if c.cheap == "" && x.Failure().Cause != why.OverQueueLimit {
+			t.Errorf("%+v: %+v", c, x.Failure())
+		}
+		if most := 20; c.asks != (x.Steps <= most) {
+			t.Errorf("%+v: %d steps", c, x.Steps)
 		}
 	}
 }

@@ -32,8 +32,9 @@ import (
 //
 // What keeps the search small, and why nothing is lost by it: like pods without rules go to nodes
 // in ascending order, since any other order is the same allocation with names swapped; a leaf with
-// fewer pods left than its minimum lacks is left at once; and the proofs of Certain come before it,
-// so that it is not begun where a count says no.
+// fewer pods left than its minimum lacks is left at once; once the queue has refused a place, members
+// that alone exceed its limits are taken back at once (hopeless); and the proofs of Certain come before
+// it, so that it is not begun where a count says no.
 type Search struct {
 	s *Placer
 	G *cluster.Gang
@@ -81,6 +82,9 @@ type Limits struct {
 	// Afford says what of the gang's queues, if anything, cannot afford the pods, which have been
 	// placed. It is asked of a whole minimum, and in growth of each member.
 	Afford func(pods []*cluster.Pod) []why.Gate
+	// Exceeds says whether the gang's queues refuse the pods, which have been placed, whatever other
+	// members are placed beside them. A no says nothing.
+	Exceeds func(pods []*cluster.Pod) bool
 	// Delays says, of a gang that grows, whose promised start the pods, which have been placed,
 	// would delay.
 	Delays func(pods []*cluster.Pod) []why.Gate
@@ -161,6 +165,18 @@ func (x *Search) affords(pods []*cluster.Pod) bool {
 		x.Quota = gates
 	}
 	return len(gates) == 0
+}
+
+// hopeless says whether what is placed so far is beyond what the queue affords, so that nothing that
+// begins with it can be the place. It is asked once a whole place was refused, since only then is it
+// known why (Quota): until then a place that the queue refuses is one that nobody has asked for.
+//
+// For example, five members of 2 GPUs each may have 3 in all, and on some nodes a GPU counts as a
+// quarter. After two members on other nodes, which count 4, the three that are left are not placed.
+// Without this, each of the thousand ways to place them would be tried, and refused.
+func (x *Search) hopeless() bool {
+	//mutate: search-hopeless -> !x.greedy && len(x.Quota) > 0
+	return !x.greedy && len(x.Quota) > 0 && x.Exceeds(x.Placed)
 }
 
 // branch gives the branch its minimum within the scope, and goes on with next. It returns true if
@@ -412,7 +428,7 @@ func (x *Search) try(p *cluster.Pod, n *cluster.Node, devices []string, next fun
 	m := x.s.m.Mark()
 	x.s.m.PutOn(p, n, devices)
 	x.Placed = append(x.Placed, p)
-	if next() {
+	if !x.hopeless() && next() {
 		return true
 	}
 	x.Placed = x.Placed[:len(x.Placed)-1]

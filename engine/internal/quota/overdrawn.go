@@ -1,8 +1,6 @@
 package quota
 
 import (
-	"slices"
-
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/quantity"
@@ -21,25 +19,56 @@ import (
 // Gates come in the order of the calls below, which is that of Gates, so that the first cause that a workload is told does not depend
 // on which of the two found it.
 func (l *Limits) Overdrawn(g *cluster.Gang, pods []*cluster.Pod) []why.Gate {
+	d := l.newDrawing(g, pods)
+	if d == nil {
+		return nil
+	}
+	if d.q != nil {
+		d.limits()
+		d.userLimits()
+		d.budgets()
+		d.quota()
+	}
+	d.lent()
+	return d.gates
+}
+
+// Exceeds says whether the pods, which have been placed, break what they would break together with any other members too: a limit, a
+// limit of users, or the quota of work that may not be evicted. What is compared there only grows with each member that gets a place.
+// So of a gang that a search places one by one, a yes is an answer about all places that begin with these. A no is none: whether the
+// whole minimum may be where it is, Overdrawn says, which also asks about budgets and lending.
+func (l *Limits) Exceeds(g *cluster.Gang, pods []*cluster.Pod) bool {
+	d := l.newDrawing(g, pods)
+	if d == nil || d.q == nil {
+		return false
+	}
+	d.limits()
+	d.userLimits()
+	d.quota()
+	return len(d.gates) > 0
+}
+
+// newDrawing adds up what the pods are charged; nil: their queue has no rule that could be broken.
+func (l *Limits) newDrawing(g *cluster.Gang, pods []*cluster.Pod) *drawing {
 	if g.Queue() == "" {
-		d := &drawing{Limits: l, g: g, takes: l.m.ChargesAt(pods)}
-		d.lent()
-		return d.gates
+		return &drawing{Limits: l, g: g, takes: l.m.ChargesAt(pods)}
 	}
 	q := l.m.Queues[g.Queue()]
 	if q == nil || q.Spec == nil || q.Unrestricted && g.Evictable && !l.m.Tree.Lends {
 		return nil
 	}
-	d := &drawing{Limits: l, g: g, q: q, takes: cluster.ChargesOf(pods), firm: cluster.ChargesOf(slices.DeleteFunc(slices.Clone(pods), func(p *cluster.Pod) bool { return !p.Firm() }))}
-	d.limits()
-	d.userLimits()
-	d.budgets()
-	d.quota()
-	d.lent()
-	return d.gates
+	d := &drawing{Limits: l, g: g, q: q, takes: cluster.ChargesOf(pods)}
+	for _, p := range pods {
+		if p.Firm() {
+			for _, c := range p.Charge {
+				d.firm.Add(c.Dim, c.Amount)
+			}
+		}
+	}
+	return d
 }
 
-// drawing is a gang some of whose members have just been placed: one call of Overdrawn.
+// drawing is a gang some of whose members have just been placed: one call of Overdrawn or Exceeds.
 type drawing struct {
 	*Limits
 	g           *cluster.Gang

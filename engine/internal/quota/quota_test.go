@@ -198,3 +198,51 @@ func TestWhatIsHeldForUnqueuedWorkIsNotBorrowed(t *testing.T) {
 		}
 	}
 }
+
+// Placed members exceed what any others beside them would exceed too: limits, limits of users, quota of work that may not be
+// evicted. Budgets and lending are questions about the whole minimum.
+func TestExceedsIsAnAnswerForAllThatBeginsSo(t *testing.T) {
+	used := []api.Budget{{Resource: "nvidia.com/gpu", Period: time.Hour}}
+	for _, c := range []struct {
+		name      string
+		team, top api.Queue
+		evictable bool
+		placed    int // the fewest members that exceed something; 0: never
+		overdrawn bool
+	}{
+		{"free", api.Queue{}, api.Queue{}, true, 0, false},
+		{"limit", api.Queue{Limits: gpus(5)}, api.Queue{}, true, 3, true},
+		{"limit above", api.Queue{}, api.Queue{Limits: gpus(3)}, true, 2, true},
+		{"limit that suffices", api.Queue{Limits: gpus(6)}, api.Queue{}, true, 0, false},
+		{"limit of the user", api.Queue{UserLimits: gpus(2)}, api.Queue{}, true, 2, true},
+		{"firm", api.Queue{Quota: gpus(4)}, api.Queue{Quota: gpus(16)}, false, 3, true},
+		{"may be evicted", api.Queue{Quota: gpus(4)}, api.Queue{Quota: gpus(16)}, true, 0, false},
+		{"budget", api.Queue{Budgets: used}, api.Queue{}, true, 0, true},
+		{"not lent", api.Queue{Quota: gpus(1)}, api.Queue{Quota: gpus(16)}, true, 0, true},
+	} {
+		team, top := c.team, c.top
+		team.Name, team.Parent, top.Name = "team", "top", "top"
+		miser := api.Queue{Name: "miser", Parent: "top", Quota: gpus(15), Lend: api.Resources{{Resource: "nvidia.com/gpu"}}}
+		queues := []api.Queue{team, top}
+		if c.name == "not lent" {
+			queues = append(queues, miser)
+		}
+		var pods []api.Pod
+		for _, key := range []string{"a", "b", "c"} {
+			pods = append(pods, api.Pod{Key: key, Queue: "team", User: "eve", Evictable: c.evictable, Spec: api.Spec{Requests: gpus(2)}})
+		}
+		m, l := world(queues, pods...)
+		g := m.WorkloadNamed("a")
+		var placed []*cluster.Pod
+		for i, key := range []string{"a", "b", "c"} {
+			m.PutOn(m.Pods[key], m.Nodes["n"], nil)
+			placed = append(placed, m.Pods[key])
+			if got, want := l.Exceeds(g, placed), c.placed > 0 && i+1 >= c.placed; got != want {
+				t.Errorf("%s: %d members exceed something: %v", c.name, i+1, got)
+			}
+		}
+		if gates := l.Overdrawn(g, placed); (len(gates) > 0) != c.overdrawn {
+			t.Errorf("%s: %+v", c.name, gates)
+		}
+	}
+}
