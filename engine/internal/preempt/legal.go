@@ -91,6 +91,10 @@ type claim struct {
 	settling bool
 	// disruption is that of the units that are lifted, or counted as gone.
 	disruption disruption
+	// asks is the kind of the claim, and plain whether others can be just like it. lookAround notes both for findWaiting, before the claim
+	// is tried out.
+	asks  claimKind
+	plain bool
 	// over is the fair share for which a place that was found was given up; the zero value: none was.
 	over OverShare
 }

@@ -99,9 +99,12 @@ func (a *alike) claimOf(y *Cycle, g *cluster.Gang) *claim {
 	return a.claim
 }
 
-// findWaiting groups those in line that have nothing yet and that nobody holds back, in the order of the first of each group. The
-// line does not change while a plan is made, so it is done once in a cycle, before the first claim is tried out for which
-// it may matter: in a trial the claimant has a place and its victims have none, and neither asks what it asks now.
+// findWaiting groups those in line that have nothing yet and that nobody holds back, in the order of the first of each group. It costs
+// a look at all of them. The line does not change while a plan is made, so it is done once in a cycle, for the first set of victims for which it
+// matters; most cycles find none.
+//
+// That is in the middle of a trial, where the claimant has a place and so asks for nothing. What it asked for was noted before
+// (lookAround). All others ask for the same as outside of the trial: tallies are not made anew in it, and victims are left out, since they run.
 func (y *Cycle) findWaiting() {
 	if y.waiting != nil {
 		return
@@ -112,7 +115,10 @@ func (y *Cycle) findWaiting() {
 		if g.Payer == nil || g.Runs || g.Terms().Held {
 			return true
 		}
-		kind, plain := y.kindOf(g, g.TurnNow(), y.queueOf(g))
+		kind, plain := y.pursued.asks, y.pursued.plain
+		if g != y.pursued.g {
+			kind, plain = y.kindOf(g, g.TurnNow(), y.queueOf(g))
+		}
 		if a := of[kind]; plain && a != nil {
 			a.gangs = append(a.gangs, g)
 			return true
@@ -128,6 +134,7 @@ func (y *Cycle) findWaiting() {
 
 // inLine is those groups, without those that started since at their fronts.
 func (y *Cycle) inLine() []*alike {
+	y.findWaiting()
 	for _, a := range y.waiting {
 		for len(a.gangs) > 0 && y.isStarting(a.gangs[0]) {
 			a.gangs = a.gangs[1:]
@@ -184,7 +191,7 @@ func (y *Cycle) isLifted(t *running) bool {
 }
 
 // lookAround brings up to date what losesTo reads and what cannot be found in a trial: the lists of what runs in the claimant's queues, and
-// who waits. A claimant that borrows nothing once it has its place is never asked about those: in a trial a queue holds no more
+// what the claimant asks for. A claimant that borrows nothing once it has its place is never asked about those: in a trial a queue holds no more
 // than it does now but for what the claimant takes, since victims are lifted, what leaves does not count, and holds are given
 // back. To bring the list of a queue up to date costs a merge of all below it, and most queues have room for the claimant.
 func (c *claim) lookAround() {
@@ -201,7 +208,7 @@ func (c *claim) lookAround() {
 	for q := c.q; q != nil && c.q != &c.y.m.Unqueued; q = q.Parent {
 		c.y.runningBelow(q)
 	}
-	c.y.findWaiting()
+	c.asks, c.plain = c.kind()
 }
 
 // mayExceed says whether the queue, which is one of the claimant's, may hold more than its quota, or its share, of something
