@@ -92,7 +92,8 @@ type Cycle struct {
 
 	// disrupted is, by disruption budget, the evictions that have not begun; nil: not counted yet.
 	disrupted map[string]int
-	// moved says that work was looked for that could be moved for some gang. One gang is tried in a cycle.
+	// moved says that work was looked for that could be moved for some gang. One gang is tried in a cycle, the first for which what
+	// may be moved could leave enough (scattered).
 	moved bool
 	// summed counts the gangs for which the cards were added up.
 	summed int

@@ -11,8 +11,7 @@ import (
 
 // curable says whether evictions could open the gates: all of them, because as long as one stays shut, victims for
 // the others are evicted in vain. Limits of queues open when work of the same queue ends. Of gates about nodes at least one must be of a GPU model
-// for which the victims could leave enough; its certificate bounds that (IfEvicted). A gate without a certificate bounds nothing,
-// and neither does any while places are held, since a place of others may be taken without a victim.
+// for which the victims could leave enough.
 func (y *Cycle) curable(gates []why.Gate) bool {
 	enough, nodes := false, false
 	for _, g := range gates {
@@ -20,8 +19,7 @@ func (y *Cycle) curable(gates []why.Gate) bool {
 		case why.OverQueueLimit, why.OverUserLimit, why.QueueBusy, why.OverQuota, why.NotLent:
 		case why.ClusterFull, why.Fragmented, why.TopologyFragmented, why.Stranded, why.SearchBudget, why.PodRules:
 			nodes = true
-			cert := g.Certificate
-			enough = enough || cert < 0 || len(y.m.Holds) > 0 || y.Plan.Certificates[cert].IfEvicted >= int64(y.Plan.Certificates[cert].Need)
+			enough = enough || y.leavesEnough(g)
 		case why.NoMatchingNode, why.LargerThanAnyNode: // of one GPU model
 			nodes = true
 		default:
@@ -31,12 +29,25 @@ func (y *Cycle) curable(gates []why.Gate) bool {
 	return len(gates) > 0 && (enough || !nodes)
 }
 
-// scattered says whether the gates are of a gang that has room in all, but none in one piece, so that moving work could help. The
+// leavesEnough says whether there could be room enough if all that may be evicted were gone, for all that the gate says: its certificate bounds
+// that (IfEvicted). A gate without a certificate bounds nothing, and neither does any while places are held, since a place of others may be
+// taken without a victim.
+func (y *Cycle) leavesEnough(g why.Gate) bool {
+	if g.Certificate < 0 || len(y.m.Holds) > 0 {
+		return true
+	}
+	cert := &y.Plan.Certificates[g.Certificate]
+	return cert.IfEvicted >= int64(cert.Need)
+}
+
+// scattered says whether the gates are of a gang that has room in all, but none in one piece, so that moving work could help. For one of them
+// at least, what can be moved must leave enough: what is moved may be evicted. The
 // gates say so of GPUs that are given whole. What is free of cards that are given in parts, and of devices for claims, is added up
 // (inPieces). A gate of which nothing is proved yet says nothing.
 func (y *Cycle) scattered(g *cluster.Gang, t cluster.Turn, gates []why.Gate) bool {
-	full := false
+	full, enough := false, false
 	for _, gate := range gates {
+		enough = enough || y.leavesEnough(gate)
 		switch {
 		case gate.Cause == why.Fragmented || gate.Cause == why.TopologyFragmented:
 		case gate.Cause == why.ClusterFull && gate != place.NoRoom:
@@ -45,7 +56,7 @@ func (y *Cycle) scattered(g *cluster.Gang, t cluster.Turn, gates []why.Gate) boo
 			return false
 		}
 	}
-	return len(gates) > 0 && (!full || y.inPieces(g, t))
+	return enough && (!full || y.inPieces(g, t))
 }
 
 // MakingRoom is the gate of the gang, which waits for others to be gone: it says how many pods are on their way out for it, by

@@ -34,7 +34,7 @@ import (
 //	gain           its GPUs, for as long as it would wait  what is free there, for an hour
 //	further bound  -                                       Config.Moves.Background, in GPU-seconds an hour
 //	next places    anywhere                                on nodes, or cards, that others use too
-//	tried          one gang in a cycle                     eight nodes and eight cards in a cycle
+//	tried          the first gang that could be helped     eight nodes and eight cards in a cycle
 //
 // In both a move is under way until its evictions are over, and no other begins before that (moving).
 //
