@@ -41,10 +41,11 @@ func (s *State) newCycle(now time.Time) *cycle {
 	y.preempt = y.newPreemption()
 	y.limits = quota.New(s.m, &y.Draft, quota.Questions{Models: y.attempts.Models, AllModels: y.attempts.AllModels, Plain: y.attempts.PlainDemands}, y.preempt)
 	y.times = calendar.New(s.m, &y.Draft, calendar.Questions{
-		Claim: y.attempts.Claim,
-		Gates: func(g *cluster.Gang) []why.Gate { gates, _ := y.attempts.Gates(g); return gates },
-		Fits:  y.attempts.WouldFit,
-		Could: y.attempts.Could,
+		Claim:     y.attempts.Claim,
+		Gates:     func(g *cluster.Gang) []why.Gate { gates, _ := y.attempts.Gates(g); return gates },
+		Fits:      y.attempts.WouldFit,
+		Could:     y.attempts.Could,
+		CouldEver: y.attempts.CouldEver,
 		Begins: func(g *cluster.Gang, on []*cluster.Node) (time.Time, time.Duration) {
 			return y.preempt.Begins(g, on...)
 		},

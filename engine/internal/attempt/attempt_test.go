@@ -55,7 +55,7 @@ func begin(pods ...api.Pod) world {
 	ix.Refresh()
 	a := New(&d, m, ix, place.New(m, ix), line)
 	limits := quota.New(m, &d, quota.Questions{Models: a.Models, AllModels: a.AllModels, Plain: a.PlainDemands}, nobody{})
-	a.Ask(limits, calendar.New(m, &d, calendar.Questions{Claim: a.Claim, Fits: a.WouldFit, Could: a.Could, Place: a.PlaceFirst}))
+	a.Ask(limits, calendar.New(m, &d, calendar.Questions{Claim: a.Claim, Fits: a.WouldFit, Could: a.Could, CouldEver: a.CouldEver, Place: a.PlaceFirst}))
 	return world{m, &d, a}
 }
 
@@ -91,6 +91,35 @@ func TestOneProofForAllWhoAsk(t *testing.T) {
 	}
 	if s, _ := w.Stuck(second, second.TurnNow()); s.Proved {
 		t.Error("a proof holds although a pod was placed since")
+	}
+}
+
+// By its certificate it is known of a gang whether empty nodes would hold it; without one, and in another state of the model, nothing is said.
+func TestWhatEmptyNodesRefuse(t *testing.T) {
+	runs := waits("runs", 3)
+	runs.Node = "a"
+	w := begin(runs, waits("large", 5), waits("fits-later", 4), waits("small", 1))
+	for _, c := range []struct {
+		key   string
+		could bool
+	}{{"large", false}, {"fits-later", true}} {
+		g := w.WorkloadNamed(c.key)
+		if !w.CouldEver(g, g.TurnNow()) {
+			t.Errorf("%s: nothing is proved of it yet", c.key)
+		}
+		s, stuck := w.Stuck(g, g.TurnNow())
+		if !stuck {
+			t.Fatalf("%s has a place", c.key)
+		}
+		w.Show(s)
+		if got := w.CouldEver(g, g.TurnNow()); got != c.could {
+			t.Errorf("%s: it could ever have a place: %t", c.key, got)
+		}
+	}
+	small, large := w.WorkloadNamed("small"), w.WorkloadNamed("large")
+	w.Place(small, small.TurnNow())
+	if !w.CouldEver(large, large.TurnNow()) {
+		t.Error("a proof of another state counts")
 	}
 }
 

@@ -321,6 +321,28 @@ func (a *Attempts) Could(g *cluster.Gang, t cluster.Turn, freed func(add func(n 
 	return !p.OK || a.ix.CouldHold(p.Class, p.Level, freed) >= int64(p.Need)
 }
 
+// CouldEver says whether the gang may get a place once nothing runs any more. False is a proof that it gets none; it is found where the
+// gang was refused a place in this state of the model, with a certificate that says what empty nodes hold. Most such gangs ask for more
+// in one domain than any domain has, and are refused in every cycle.
+func (a *Attempts) CouldEver(g *cluster.Gang, t cluster.Turn) bool {
+	p := a.Plain(g, t)
+	if !p.OK {
+		return true
+	}
+	gates := a.proofs[index.Question{Class: p.Class.ClassKey, Need: p.Need, Level: p.Level, At: a.m.Standing(), Unmet: a.m.Unmet(g.Layout().Required)}]
+	if len(gates) == 0 || gates[0].Certificate < 0 {
+		return true
+	}
+	cert := &a.draft.Plan.Certificates[gates[0].Certificate]
+	return slices.ContainsFunc(cert.Domains, func(d why.Domain) bool {
+		var most int64
+		for _, r := range d.Rows {
+			most += int64(r.Nodes) * cert.Classes[r.Class].PerEmpty
+		}
+		return most >= int64(cert.Need)
+	})
+}
+
 // Claim lets the gang have what is kept for it alone, until rolled back: its holds, and its members' nominations.
 // What is held under the key of its owner it has only if nothing is held under its own.
 func (a *Attempts) Claim(g *cluster.Gang) {

@@ -20,6 +20,8 @@ type Questions struct {
 	Fits func(*cluster.Gang, cluster.Turn) bool
 	// Could says whether the gang may get a place once so much more is free on nodes; false is a proof that it gets none.
 	Could func(g *cluster.Gang, t cluster.Turn, freed func(add func(n *cluster.Node, dim int, amount int64))) bool
+	// CouldEver is Could with all that runs gone; it goes by what was proved of the gang in this state of the model.
+	CouldEver func(g *cluster.Gang, t cluster.Turn) bool
 	// Begins is when the gang would start on the nodes: now or, while it is tried out whom to evict for it, when the victims
 	// and those that leave the nodes are expected to be gone. notice is how long the victims take: that long after the
 	// cycle it starts at the earliest, whenever the cycle is.

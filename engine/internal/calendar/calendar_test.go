@@ -68,8 +68,9 @@ func newWorld(nodes int, config api.Config, snap api.Snapshot) *world {
 			o := w.order(g, t)
 			return ix.CouldHold(o.Class, w.m.Level(o.Layout.Required), freed) >= int64(len(o.Pods))
 		},
-		Begins: func(*cluster.Gang, []*cluster.Node) (time.Time, time.Duration) { return noon, 0 },
-		Place:  func(g *cluster.Gang, t cluster.Turn, _ []*cluster.Node) bool { return w.placer.Uniform(w.order(g, t)) },
+		CouldEver: func(*cluster.Gang, cluster.Turn) bool { return true },
+		Begins:    func(*cluster.Gang, []*cluster.Node) (time.Time, time.Duration) { return noon, 0 },
+		Place:     func(g *cluster.Gang, t cluster.Turn, _ []*cluster.Node) bool { return w.placer.Uniform(w.order(g, t)) },
 	})
 	w.Expire()
 	return w

@@ -15,12 +15,13 @@
 //     resources only shrink.
 //
 // Check recounts all of these, and the audit of the engine checks the calendar of the last plan. What depends on queues,
-// topology and placement the calendar does not decide itself: it asks the cycle, by way of five Questions.
+// topology and placement the calendar does not decide itself: it asks the cycle, by way of Questions.
 //
 // Costs. The backfill test of a placed gang (Breaks) looks at the reservations, and at what runs on those of its nodes on
 // which something is reserved. A promise (Promise) lists what runs, sorts it by end, and tries some 2 log n of n ends, each by
 // lifting the pods that end until then and asking for a place; at most 200,000 pods are lifted for the promises of a cycle.
-// Where the sums of all that ends show that it fits at none (beyondAll), nothing is lifted, and it costs a look at each node.
+// Where the sums of all that ends show that it fits at none (beyondAll), nothing is lifted, and it costs a look at each node. Where
+// it was proved that not even empty nodes would hold it (Questions.CouldEver), nothing is listed, either.
 // A promise that was given before looks only at its own nodes. A forecast costs a promise for each workload in line, three
 // times.
 package calendar

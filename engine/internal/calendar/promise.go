@@ -99,7 +99,7 @@ func (c *Calendar) Promise(g *cluster.Gang, t cluster.Turn, gates []why.Gate, mu
 	if old != nil {
 		r = c.stillHolds(g, t, gates, old)
 	}
-	if r == nil {
+	if r == nil && c.ask.CouldEver(g, t) {
 		if r = c.foresee(g, t, c.allReleases(), nil, time.Time{}); r != nil {
 			r.end = c.believedEnd(g, r.start)
 		}
