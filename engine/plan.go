@@ -103,7 +103,7 @@ func (y *cycle) begin() {
 		y.retally(g)
 	}
 	y.times.Expire()
-	y.turns = s.line.Begin(&y.Draft, s.ledger, order.Questions{Owed: y.limits.Owed, Aged: y.times.Aged, WakeAged: y.times.WakeAged})
+	y.turns = s.line.Begin(&y.Draft, s.ledger, order.Questions{Owed: y.limits.Owed, OwesNothing: y.limits.OwesNothing, Aged: y.times.Aged, WakeAged: y.times.WakeAged})
 	var only *cluster.Gang
 	if y.attempts.Trial {
 		only = y.until

@@ -47,7 +47,8 @@ func turns(config api.Config, queues []api.Queue, owed []string, pods ...api.Pod
 			}
 			return 0
 		},
-		Aged: func(cluster.Turn) bool { return false }, WakeAged: func(cluster.Turn) {},
+		OwesNothing: func(*cluster.Queue) bool { return false },
+		Aged:        func(cluster.Turn) bool { return false }, WakeAged: func(cluster.Turn) {},
 	})
 	ledger.FairShares(noon)
 	c.Fill(nil, nil)
@@ -114,7 +115,7 @@ func TestLineFollowsTheModel(t *testing.T) {
 			l.Follow(m.Freshen())
 			if rapid.Bool().Draw(t, "cycle") {
 				d := draft.New(noon, version)
-				c := l.Begin(&d, ledger, Questions{Owed: func(*cluster.Gang) int { return 0 }, Aged: func(cluster.Turn) bool { return false }, WakeAged: func(cluster.Turn) {}})
+				c := l.Begin(&d, ledger, Questions{Owed: func(*cluster.Gang) int { return 0 }, OwesNothing: func(*cluster.Queue) bool { return true }, Aged: func(cluster.Turn) bool { return false }, WakeAged: func(cluster.Turn) {}})
 				c.Repeat()
 				c.Fill(nil, nil)
 				n := 0
@@ -170,7 +171,7 @@ func TestOrdersAreGivenUp(t *testing.T) {
 		}
 		tell(gang())
 		d := draft.New(noon, version)
-		c := l.Begin(&d, ledger, Questions{Owed: func(*cluster.Gang) int { return 0 }, Aged: func(cluster.Turn) bool { return false }, WakeAged: func(cluster.Turn) {}})
+		c := l.Begin(&d, ledger, Questions{Owed: func(*cluster.Gang) int { return 0 }, OwesNothing: func(*cluster.Queue) bool { return true }, Aged: func(cluster.Turn) bool { return false }, WakeAged: func(cluster.Turn) {}})
 		c.Fill(nil, nil)
 		for range 100 {
 			tell(gang())

@@ -187,6 +187,8 @@ type Questions struct {
 	// Owed is how far up the tree the gang could take what it asks for back from those that borrowed
 	// it; see Queued.owed. It is dear: answers are kept by question (owes).
 	Owed func(*cluster.Gang) int
+	// OwesNothing says of a queue that Owed is 0 for all of its workloads that are not done.
+	OwesNothing func(*cluster.Queue) bool
 	// Aged says whether the workload of the turn has waited for as long as it may be passed, and WakeAged has the next cycle
 	// be due when it has.
 	Aged     func(cluster.Turn) bool
@@ -522,6 +524,9 @@ type due struct {
 // the same get the same answer while nothing changes: what is owed depends on the queue and on what
 // is asked for, and not on which gang asks.
 func (c *Selection) owes(s *queueEntry, q *Queued) int {
+	if !q.Gang.Done && s.queue != nil && c.ask.OwesNothing(s.queue) {
+		return 0
+	}
 	if !c.repeatable(q) {
 		return c.ask.Owed(q.Gang)
 	}
@@ -553,6 +558,9 @@ func (c *Selection) hidden(s *queueEntry) int {
 		i = max(1, len(s.order)-s.rest)
 	}
 	s.searched, s.rest = true, 0
+	if c.ask.OwesNothing(s.queue) { // and to whoever is done, who is passed over below
+		return 0
+	}
 	for ; i < len(s.order); i++ {
 		// A workload about which nothing is known and that has its minimum would only grow, and
 		// growth is never owed.

@@ -58,6 +58,9 @@ func TestTurnsAreAsOfNow(t *testing.T) {
 				}
 				return reach
 			},
+			OwesNothing: func(q *cluster.Queue) bool {
+				return q.Committed(quantity.DimGPU) >= q.Quota.At(quantity.DimGPU)
+			},
 			Aged: func(cluster.Turn) bool { return false }, WakeAged: func(cluster.Turn) {},
 		}
 		c := l.Begin(&d, ledger, ask)

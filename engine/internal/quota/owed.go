@@ -1,6 +1,8 @@
 package quota
 
 import (
+	"slices"
+
 	"github.com/berth-dev/berth/engine/internal/api"
 	"github.com/berth-dev/berth/engine/internal/cluster"
 	"github.com/berth-dev/berth/engine/internal/quantity"
@@ -34,6 +36,21 @@ func (l *Limits) Owed(g *cluster.Gang) int {
 		reach = max(reach, a.reach(func(q *cluster.Queue, dim int) int64 { return q.Fair.At(dim) }, l.m.Tree.Shared))
 	}
 	return reach
+}
+
+// OwesNothing says whether Owed is 0 for every workload of the queue that is not done, whatever it asks for: the queue has nothing left of its
+// quota, nor under policy timeshare of its share, of any resource. Where places are held at its cost it is not said, because what is
+// held for a workload counts in the queue and not against that workload. Most queues with a long line are such, and
+// then none of the line is asked about.
+func (l *Limits) OwesNothing(q *cluster.Queue) bool {
+	left := func(dims []int, part func(*cluster.Queue, int) int64) bool {
+		return slices.ContainsFunc(dims, func(dim int) bool { return q.Committed(dim) < part(q, dim) })
+	}
+	//mutate: owes-nothing-held
+	if slices.ContainsFunc(q.Pledged, func(amount int64) bool { return amount != 0 }) {
+		return false
+	}
+	return !left(l.m.Tree.PromisedDims, l.m.Quota) && (l.m.Config.Policy != api.TimeShare || !left(l.m.Tree.Shared, func(q *cluster.Queue, dim int) int64 { return q.Fair.At(dim) }))
 }
 
 // owedPlainly is Owed for like members, of which models do not matter. need is how many of them start together.

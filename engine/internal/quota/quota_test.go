@@ -182,6 +182,35 @@ func TestOwedReachesAsFarAsQuota(t *testing.T) {
 	}
 }
 
+// A queue that has nothing left owes no workload a place; what is held for one counts in the queue and is owed it all the same.
+func TestQueuesThatOweNothing(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		quota, held int64
+		owes        bool
+		reach       int
+	}{
+		{"used up", 4, 0, false, 0},
+		{"more than used up", 3, 0, false, 0},
+		{"some is left, and not enough", 5, 0, true, 0},
+		{"enough is left", 8, 0, true, 1},
+		{"the rest is held for it", 8, 4, true, 1},
+	} {
+		m, l := world([]api.Queue{{Name: "team", Quota: gpus(c.quota)}},
+			api.Pod{Key: "runs", Queue: "team", Node: "n", Evictable: true, Spec: api.Spec{Requests: gpus(4)}},
+			api.Pod{Key: "asks", Queue: "team", Evictable: true, Spec: api.Spec{Requests: gpus(4)}})
+		if c.held > 0 {
+			m.Apply(&api.Change{Hold: &api.Hold{Gang: "asks", Version: 2, Node: "n", Requests: gpus(c.held), Until: noon.Add(time.Hour)}})
+		}
+		if got := !l.OwesNothing(m.Queues["team"]); got != c.owes {
+			t.Errorf("%s: it may owe something: %t", c.name, got)
+		}
+		if got := l.Owed(m.WorkloadNamed("asks")); got != c.reach {
+			t.Errorf("%s: it owes a place %d up", c.name, got)
+		}
+	}
+}
+
 // A place that is held for work without a queue is taken as far as others borrow: 16 GPUs, less 8 that a queue does not lend and 4 that
 // are held, leave 4 to borrow.
 func TestWhatIsHeldForUnqueuedWorkIsNotBorrowed(t *testing.T) {
