@@ -145,7 +145,8 @@ type answer struct {
 	Cause     string   `json:"cause"`
 	Owner     string   `json:"owner"`
 	Fix       string   `json:"fix"`
-	Also      []string `json:"also"` // causes of further blockers
+	Also      []string `json:"also"`  // causes of further blockers
+	Names     string   `json:"names"` // a regular expression for the leading blocker's message and evidence
 }
 
 // testCase is one case, drawn.
@@ -282,6 +283,12 @@ func (c *testCase) wrong(got diagnose.Diagnosis) (out []string) {
 	switch {
 	case c.Fix == "none" && len(edits) > 0, c.Fix != "none" && c.Fix != "" && !regexp.MustCompile(c.Fix).MatchString(strings.Join(edits, "\n")):
 		out = append(out, fmt.Sprintf("fix is %q, want %q", edits, c.Fix))
+	}
+	if c.Names != "" {
+		b, _ := json.Marshal(got.Blockers[:min(1, len(got.Blockers))])
+		if !regexp.MustCompile(c.Names).Match(b) {
+			out = append(out, fmt.Sprintf("the first blocker does not name %q", c.Names))
+		}
 	}
 	for _, also := range c.Also {
 		found := false

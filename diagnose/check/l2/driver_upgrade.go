@@ -4,9 +4,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
@@ -36,9 +33,16 @@ func driverUpgrade(c *check.Case) []check.Finding {
 		Fit: true, Probe: place.NodeProbe(nodes, done),
 		Message: fmt.Sprintf("the GPU driver of %s is being upgraded: %s", place.NamesOf(nodes), upgradeWords(c, nodes[0].Node)),
 		Evidence: place.NodesShow(nodes, func(n *corev1.Node) []facts.Evidence {
-			return []facts.Evidence{{Field: fmt.Sprintf("metadata.labels[%q]", gpustack.LabelUpgrade), Value: n.Labels[gpustack.LabelUpgrade]}, {Field: "spec.unschedulable", Value: fmt.Sprint(n.Spec.Unschedulable)}}
+			out := []facts.Evidence{{Field: fmt.Sprintf("metadata.labels[%q]", gpustack.LabelUpgrade), Value: n.Labels[gpustack.LabelUpgrade]}, {Field: "spec.unschedulable", Value: fmt.Sprint(n.Spec.Unschedulable)}}
+			if h := upgradeWaitsFor(c, n); h != nil {
+				out = append(out, h.evidence)
+			}
+			return out
 		}),
 		Advice: "Wait until the upgrade is done; nothing needs to be changed.",
+	}
+	if h := upgradeWaitsFor(c, nodes[0].Node); h != nil && len(failed) == 0 {
+		f.Advice = fmt.Sprintf("Have whoever runs pod %s of namespace %s let it go, or delete it: the upgrade goes on then.", h.pod.Name, h.pod.Namespace)
 	}
 	if len(failed) > 0 {
 		few := place.Fewest(c, failed, done)
@@ -53,6 +57,15 @@ func driverUpgrade(c *check.Case) []check.Finding {
 	return []check.Finding{f}
 }
 
+// upgradeWaitsFor is the pod that the Operator does not get off the node; nil: none is known.
+func upgradeWaitsFor(c *check.Case, n *corev1.Node) *holder {
+	switch n.Labels[gpustack.LabelUpgrade] {
+	case "pod-deletion-required", "drain-required", "upgrade-failed":
+		return holdsDrain(c, n, asKubectl)
+	}
+	return nil
+}
+
 // upgradeWords is what the upgrade does now.
 func upgradeWords(c *check.Case, n *corev1.Node) string {
 	state := n.Labels[gpustack.LabelUpgrade]
@@ -65,23 +78,10 @@ func upgradeWords(c *check.Case, n *corev1.Node) string {
 	switch state {
 	case "wait-for-jobs-required", "pod-deletion-required", "drain-required":
 		out := fmt.Sprintf("it is at %s, and %s with GPUs %s still there", state, wording.Number(holders, "pod"), wording.InNumber(holders, "is", "are"))
-		if p, b := kept(c, n); b != nil && state == "drain-required" {
-			out += fmt.Sprintf("; PodDisruptionBudget %s of namespace %s keeps pod %s from being evicted", b.Name, b.Namespace, p.Name)
+		if h := upgradeWaitsFor(c, n); h != nil {
+			out += "; " + h.says()
 		}
 		return out
 	}
 	return "it is at " + state
-}
-
-// kept is a pod on the node that a budget keeps from being evicted now, and the budget; nil: there is none.
-func kept(c *check.Case, n *corev1.Node) (*corev1.Pod, *policyv1.PodDisruptionBudget) {
-	for _, p := range c.PodsOn(n.Name) {
-		for _, b := range c.PodDisruptionBudgets {
-			s, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
-			if err == nil && b.Namespace == p.Namespace && b.Status.DisruptionsAllowed < 1 && !s.Empty() && s.Matches(labels.Set(p.Labels)) {
-				return p, b
-			}
-		}
-	}
-	return nil, nil
 }

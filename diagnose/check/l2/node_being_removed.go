@@ -33,11 +33,14 @@ func nodeBeingRemoved(c *check.Case) []check.Finding {
 			gpustack.Wake(n)
 			place.Repaired(c, n)
 		}),
-		Message: fmt.Sprintf("%s %s being removed by %s", place.NamesOf(nodes), place.Verb(nodes, "is", "are"), remover(c, nodes[0].Node)),
+		Message: fmt.Sprintf("%s %s being removed by %s", place.NamesOf(nodes), place.Verb(nodes, "is", "are"), remover(c, nodes[0].Node)) + removalWaits(c, nodes),
 		Evidence: place.NodesShow(nodes, func(n *corev1.Node) []facts.Evidence {
 			out := place.TaintsShown(n, gpustack.LeavingTaint)
 			if n.DeletionTimestamp != nil {
 				out = append(out, facts.Evidence{Field: "metadata.deletionTimestamp", Value: n.DeletionTimestamp.UTC().Format("2006-01-02T15:04:05Z")})
+			}
+			if h := holdsDrain(c, n, drainerOf(n)); h != nil {
+				out = append(out, h.evidence)
 			}
 			if w := gpustack.WorkerOn(c.Facts, n); w != nil && w.Leaves {
 				out = append(out, facts.Evidence{Object: w.Ref().In(), Field: w.Field, Value: wording.Shortened(w.Says, 200)})
@@ -45,6 +48,24 @@ func nodeBeingRemoved(c *check.Case) []check.Finding {
 			return out
 		}),
 	}}
+}
+
+// removalWaits is the pod, in words, for which the removal of one of the nodes waits.
+func removalWaits(c *check.Case, nodes []*check.NodeFit) string {
+	for _, n := range nodes {
+		if h := holdsDrain(c, n.Node, drainerOf(n.Node)); h != nil {
+			return "; that waits for this: " + h.says()
+		}
+	}
+	return ""
+}
+
+// drainerOf is how the node is emptied before it goes.
+func drainerOf(n *corev1.Node) drainer {
+	if n.Labels["karpenter.sh/nodepool"] != "" {
+		return asKarpenter
+	}
+	return evicts
 }
 
 // remover is the component that takes the node away.

@@ -28,11 +28,22 @@ func nodeCordonedFound(c *check.Case) []check.Finding {
 		return cordonedAsSaid(c)
 	}
 	few := place.Fewest(c, nodes, gpustack.Uncordon)
+	message := fmt.Sprintf("%s %s cordoned, and nothing else says why", place.NamesOf(nodes), place.Verb(nodes, "is", "are"))
+	for _, n := range nodes {
+		if h := holdsDrain(c, n.Node, asKubectl); h != nil {
+			message += fmt.Sprintf("; if it is to be emptied, that waits for this: %s", h.says())
+			break
+		}
+	}
 	return []check.Finding{{
 		Fit: true, Probe: place.NodeProbe(nodes, gpustack.Uncordon),
-		Message: fmt.Sprintf("%s %s cordoned, and nothing else says why", place.NamesOf(nodes), place.Verb(nodes, "is", "are")),
+		Message: message,
 		Evidence: place.NodesShow(nodes, func(n *corev1.Node) []facts.Evidence {
-			return []facts.Evidence{{Field: "spec.unschedulable", Value: "true"}}
+			out := []facts.Evidence{{Field: "spec.unschedulable", Value: "true"}}
+			if h := holdsDrain(c, n, asKubectl); h != nil {
+				out = append(out, h.evidence)
+			}
+			return out
 		}),
 		Edits: []edit.Edit{{
 			Side: edit.Cluster, Cost: edit.CostWord, Set: place.Mended(few, gpustack.Uncordon), Assumes: "whoever cordoned " + place.Verb(few, "it", "them") + " is done",
