@@ -229,7 +229,11 @@ func kueueWasEvicted(v *queue.KueueView) (string, []facts.Evidence) {
 	if s.Message != "" {
 		said += ", " + strings.TrimSuffix(s.Message, ".")
 	}
-	return said + kueueCheckRefuses(v), []facts.Evidence{{Object: facts.RefTo(v.Work).In(), Field: `status.conditions["Evicted"]`, Value: s.Reason + ": " + s.Message}}
+	refuses := kueueCheckRefuses(v)
+	if waits := kueueCheckSays(v); refuses == "" && s.Reason == "AdmissionCheck" && waits != kueueNoCheck {
+		refuses = ": admission check " + waits
+	}
+	return said + refuses, []facts.Evidence{{Object: facts.RefTo(v.Work).In(), Field: `status.conditions["Evicted"]`, Value: s.Reason + ": " + s.Message}}
 }
 
 // kueueCheckRefuses is which admission check refuses the Workload, or did before Kueue asked anew, in its own words.
@@ -258,8 +262,11 @@ func kueueCheckSays(v *queue.KueueView) string {
 			return out
 		}
 	}
-	return "nobody says which"
+	return kueueNoCheck
 }
+
+// kueueNoCheck is what is known where all admission checks are ready, and Kueue waits for one.
+const kueueNoCheck = "nobody says which"
 
 // kueueDown is the Deployment of Kueue's controller where it has no pod; nil: it runs, or cannot be seen.
 func kueueDown(c *check.Case) *appsv1.Deployment {
