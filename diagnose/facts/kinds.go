@@ -11,6 +11,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -54,6 +55,7 @@ type Objects struct {
 	StorageClasses       []*storagev1.StorageClass
 	CSINodes             []*storagev1.CSINode
 	PodDisruptionBudgets []*policyv1.PodDisruptionBudget
+	NetworkPolicies      []*networkingv1.NetworkPolicy
 	Leases               []*coordinationv1.Lease // but those of nodes
 
 	ResourceSlices         []*resourcev1.ResourceSlice
@@ -192,6 +194,7 @@ var Kinds = []*KindInfo{
 	known("storage.k8s.io", "v1", "StorageClass", "storageclasses", false, func(o *Objects) *[]*storagev1.StorageClass { return &o.StorageClasses }),
 	known("storage.k8s.io", "v1", "CSINode", "csinodes", false, func(o *Objects) *[]*storagev1.CSINode { return &o.CSINodes }),
 	known("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", true, func(o *Objects) *[]*policyv1.PodDisruptionBudget { return &o.PodDisruptionBudgets }),
+	known("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", true, func(o *Objects) *[]*networkingv1.NetworkPolicy { return &o.NetworkPolicies }),
 	known("coordination.k8s.io", "v1", "Lease", "leases", true, func(o *Objects) *[]*coordinationv1.Lease { return &o.Leases }),
 	known("resource.k8s.io", "v1", "ResourceSlice", "resourceslices", false, func(o *Objects) *[]*resourcev1.ResourceSlice { return &o.ResourceSlices }),
 	known("resource.k8s.io", "v1", "DeviceTaintRule", "devicetaintrules", false, func(o *Objects) *[]*resourcev1.DeviceTaintRule { return &o.DeviceTaintRules }),

@@ -110,8 +110,8 @@ var Rules = map[string]Rule{
 		"internal/spelling", "kube/convert", "kube/dialect", "kube/dialect/kai", "kube/dialect/kubescheduler", "kube/dialect/kueue",
 	}, Objects: true},
 	"diagnose/check/l4": {Ring: Pure, Imports: []string{
-		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/life", "diagnose/internal/place",
-		"diagnose/internal/podspec", "diagnose/internal/wording", "kube/dialect",
+		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/life", "diagnose/internal/network",
+		"diagnose/internal/place", "diagnose/internal/podspec", "diagnose/internal/wording", "kube/dialect",
 	}, Objects: true},
 	"diagnose/doctor": {Ring: Pure, Imports: []string{
 		"api/v1alpha1", "diagnose/check", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/podspec", "diagnose/internal/signs", "diagnose/internal/supply",
@@ -126,6 +126,7 @@ var Rules = map[string]Rule{
 	"diagnose/internal/life": {Ring: Pure, Imports: []string{
 		"diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/place", "diagnose/internal/podspec", "diagnose/internal/wording", "engine/why", "kube/report",
 	}, Objects: true},
+	"diagnose/internal/network": {Ring: Pure, Imports: []string{"diagnose/facts", "diagnose/internal/wording"}, Objects: true},
 	"diagnose/internal/place": {Ring: Pure, Imports: []string{
 		"api/v1alpha1", "diagnose/check", "diagnose/edit", "diagnose/facts", "diagnose/gpustack", "diagnose/internal/podspec",
 		"diagnose/internal/wording", "engine/why", "internal/spelling", "kube/convert", "kube/dialect/kubescheduler", "kube/report",

@@ -25,6 +25,7 @@ var Modules = map[string][]string{
 	"diagnose/gpustack":             {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/component-helpers", "k8s.io/utils"},
 	"diagnose/internal/history":     {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/utils"},
 	"diagnose/internal/life":        {"github.com/robfig/cron/v3", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/utils"},
+	"diagnose/internal/network":     {"k8s.io/api", "k8s.io/apimachinery"},
 	"diagnose/internal/place":       {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/component-helpers", "k8s.io/dynamic-resource-allocation", "k8s.io/utils"},
 	"diagnose/internal/podspec":     {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/component-helpers"},
 	"diagnose/internal/queue":       {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/utils"},

@@ -14,6 +14,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/diagnose/internal/life"
+	"github.com/berth-dev/berth/diagnose/internal/network"
 	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/diagnose/internal/wording"
 )
@@ -55,6 +56,7 @@ func blames(c *check.Case, k *life.Container, log, who, times string) (check.Fin
 	}{
 		{ofPinning, pinsNoMemory}, {ofSharedMemory, sharesMemory}, {ofLostProcess, losesProcess}, {ofNoDevice, findsNoDevice}, {ofSharing, sharesInVain},
 		{ofFullDisk, fillsDisk}, {ofStorage, losesStorage}, {ofReadOnly, writesInVain}, {ofRights, mayNot}, {ofNoName, findsNoName},
+		{ofNoAnswer, walledOff},
 	} {
 		line := lineWith(ending(log), row.words)
 		if line == "" {
@@ -296,6 +298,9 @@ func findsNoName(c *check.Case, k *life.Container, line string) (string, check.F
 		}
 		f.Advice = fmt.Sprintf("See that Service %s is in the namespace, is headless (clusterIP: None), selects the pods, and has publishNotReadyAddresses: true: without it a pod has no name before it is ready.", service)
 		return fmt.Sprintf("looks for pod %s by the name %s, which DNS does not have: no headless Service %s gives it to the pod", p.Name, name, service), f
+	}
+	if b := network.ClosedToDNS(c.Facts, c.Pod); b != nil {
+		return "gets no answer from DNS: " + b.Says("DNS"), walls(b)
 	}
 	if ofNoDNS.MatchString(line) {
 		return fmt.Sprintf("gets no answer from DNS on node %s", c.Pod.Spec.NodeName),

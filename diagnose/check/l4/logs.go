@@ -37,6 +37,9 @@ func stalled(log string) (stall, bool) {
 	return stall{}, false
 }
 
+// worked says whether a program has got on at some time, as far back as the log goes.
+func worked(log string) bool { return progress.MatchString(log) }
+
 // lostGPUs is the line with which a running program says that its GPUs are gone; "" where it has got on since.
 func lostGPUs(log string) string {
 	lines := strings.Split(log, "\n")

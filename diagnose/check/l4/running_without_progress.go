@@ -42,10 +42,16 @@ func runningWithoutProgress(c *check.Case) []check.Finding {
 		if s.meeting {
 			what = "the ranks do not find each other"
 		}
-		return []check.Finding{{
-			Message:  fmt.Sprintf("all %d pods run, and %s: pod %s says %q", len(crew(c.Facts, c.Pod))+1, what, c.Pod.Name, wording.Shortened(s.line, 140)),
-			Evidence: []facts.Evidence{{Object: facts.RefTo(c.Pod).In(), Field: "log of " + k.Name, Value: wording.Shortened(s.line, 300)}},
-		}}
+		f := check.Finding{Message: fmt.Sprintf("all %d pods run, and %s", len(crew(c.Facts, c.Pod))+1, what)}
+		if s.meeting || !worked(life.Tail(c.Facts, c.Pod, k.Name)) {
+			if b := wallToPeers(c, s.line, 0); b != nil {
+				f.Owner, f.Advice, f.Evidence = check.Policy, walls(b).Advice, b.Evidence()
+				f.Message += ": " + b.Says("pod "+b.To.Name)
+			}
+		}
+		f.Message += fmt.Sprintf(": pod %s says %q", c.Pod.Name, wording.Shortened(s.line, 140))
+		f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: "log of " + k.Name, Value: wording.Shortened(s.line, 300)})
+		return []check.Finding{f}
 	}
 	return nil
 }

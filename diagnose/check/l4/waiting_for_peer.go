@@ -95,7 +95,12 @@ func waitsForSomething(c *check.Case) []check.Finding {
 			Evidence: []facts.Evidence{k.Said(c.Pod, "running since "+run.StartedAt.UTC().Format(time.RFC3339))},
 			Advice:   fmt.Sprintf("See what it waits for (kubectl logs %s -c %s -n %s): a name that does not resolve, a service without pods, a file that nobody writes.", c.Pod.Name, k.Name, c.Pod.Namespace),
 		}
-		if line := wording.LastLine(life.Tail(c.Facts, c.Pod, k.Name)); line != "" {
+		line := wording.LastLine(life.Tail(c.Facts, c.Pod, k.Name))
+		if b := wallToPeers(c, line, portIn(strings.Join(slices.Concat(k.Command, k.Args), " "))); b != nil {
+			f.Owner, f.Advice, f.Evidence = check.Policy, walls(b).Advice, append(b.Evidence(), f.Evidence...)
+			f.Message += ": " + b.Says("pod "+b.To.Name)
+		}
+		if line != "" {
 			f.Message += ": " + wording.Shortened(line, 140)
 		}
 		return []check.Finding{f}
