@@ -27,7 +27,7 @@ var claimPrepareFailedCheck = check.Check{
 }
 
 func claimPrepareFailed(c *check.Case) []check.Finding {
-	if how, _ := waitsForDomain(c); how != "" && len(waitingPeers(c.Facts, c.Pod)) > 0 {
+	if how, _ := waitsForDomain(c); how != "" && (len(waitingPeers(c.Facts, c.Pod)) > 0 || domainTooLarge(c) != nil) {
 		return nil // waiting-for-peer
 	}
 	all := life.Troubles(c, "FailedPrepareDynamicResources")
@@ -38,6 +38,10 @@ func claimPrepareFailed(c *check.Case) []check.Finding {
 	f := check.Finding{
 		Message:  fmt.Sprintf("node %s cannot prepare the devices of pod %s: %s", c.Pod.Spec.NodeName, c.Pod.Name, wording.Shortened(strings.TrimPrefix(e.Message, "Failed to prepare dynamic resources: "), 200)),
 		Evidence: []facts.Evidence{life.Shown(e)},
+	}
+	if why, advice, more := brokenDomain(c); why != "" && ofDomain(e.Message) {
+		f.Message = fmt.Sprintf("node %s cannot prepare the devices of pod %s: %s", c.Pod.Spec.NodeName, c.Pod.Name, why)
+		f.Advice, f.Evidence = advice, append(more, f.Evidence...)
 	}
 	if wording.Mentions(e.Message, "is not registered", "not found in the list of registered") {
 		f.Layer = check.L2
@@ -56,6 +60,9 @@ func standingClaims(c *check.Case) []check.Finding {
 		for _, claim := range c.ResourceClaims {
 			if s.ResourceClaimName == nil || claim.Name != *s.ResourceClaimName || claim.Namespace != c.Pod.Namespace || claim.Status.Allocation == nil {
 				continue
+			}
+			if why, advice, more := brokenDomain(c); why != "" {
+				return []check.Finding{{Message: fmt.Sprintf("node %s has not prepared the devices of claim %s for pod %s: %s", c.Pod.Spec.NodeName, claim.Name, c.Pod.Name, why), Evidence: more, Advice: advice}}
 			}
 			message := fmt.Sprintf("node %s has not prepared the devices of claim %s for pod %s", c.Pod.Spec.NodeName, claim.Name, c.Pod.Name)
 			for _, k := range facts.ConditionsOf(claim) {

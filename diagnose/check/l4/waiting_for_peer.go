@@ -47,6 +47,9 @@ func waitingForPeer(c *check.Case) []check.Finding {
 	case absent > 0:
 		what = fmt.Sprintf("%d of its peers %s not exist: %s has not made %s", absent, wording.InNumber(absent, "does", "do"), facts.RefTo(owner), wording.InNumber(absent, "it", "them"))
 	default:
+		if found := domainTooLarge(c); found != nil {
+			return found
+		}
 		if p := brokenPeer(c); p != nil {
 			peers, what = []*corev1.Pod{p}, fmt.Sprintf("pod %s does not run: %s", p.Name, gpustack.Trouble(p))
 			evidence = append(evidence, facts.Evidence{Object: facts.RefTo(p).In(), Field: "status", Value: gpustack.Trouble(p)})
