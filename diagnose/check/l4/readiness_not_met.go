@@ -62,6 +62,11 @@ func notReady(c *check.Case, k *life.Container) (check.Finding, bool) {
 		f.Healthy = true
 		f.Message = fmt.Sprintf("%s of pod %s has %s left to answer its %s", k.Noun(), c.Pod.Name, wording.Minutes(left), p)
 	}
+	if l := leadsNobody(c); l != nil && left <= 0 {
+		f.Message += fmt.Sprintf("; %s makes its workers when it is ready (spec.startupPolicy), and it has none", facts.RefTo(l))
+		f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(l).In(), Field: "spec.startupPolicy", Value: "LeaderReady"})
+		f.Advice = "See whether the leader waits for its workers before it answers its probe: then each waits for the other, and startupPolicy has to be LeaderCreated."
+	}
 	if e := p.Failed(c); e != nil {
 		f.Message += ": " + wording.Shortened(e.Message, 120)
 		f.Evidence = append(f.Evidence, life.Shown(e))

@@ -93,7 +93,7 @@ func lingers(c *check.Case, program, other *life.Container) check.Finding {
 // crewRuns says whether no peer of the pod waits or is still to be made: else that is the reason.
 func crewRuns(c *check.Case) bool {
 	n, _ := absentPeers(c.Facts, c.Pod)
-	return n == 0 && !slices.ContainsFunc(crew(c.Facts, c.Pod), func(p *corev1.Pod) bool {
+	return n == 0 && leadsNobody(c) == nil && !slices.ContainsFunc(crew(c.Facts, c.Pod), func(p *corev1.Pod) bool {
 		s := facts.StateOf(p)
 		return s == facts.Pending || s == facts.Gated || s == facts.Starting
 	})

@@ -3,12 +3,16 @@ package l4
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/facts"
+	"github.com/berth-dev/berth/kube/dialect"
 )
 
 // meetIn is how long an init container or a rendezvous may wait before its peers are looked at.
@@ -87,6 +91,23 @@ func waitingPeers(f *facts.Facts, p *corev1.Pod) []*corev1.Pod {
 		s := facts.StateOf(o)
 		return s != facts.Pending && s != facts.Gated || o.DeletionTimestamp != nil
 	})
+}
+
+// leadsNobody is the LeaderWorkerSet that makes the pod's workers only when the pod is ready (startupPolicy LeaderReady), and has made none of
+// them; nil: there is none, or it does not wait.
+func leadsNobody(c *check.Case) *unstructured.Unstructured {
+	const set, index, group = "leaderworkerset.sigs.k8s.io/name", "leaderworkerset.sigs.k8s.io/worker-index", "leaderworkerset.sigs.k8s.io/group-index"
+	p := c.Pod
+	size, _ := strconv.Atoi(p.Annotations["leaderworkerset.sigs.k8s.io/size"])
+	if p.Labels[index] != "0" || size < 2 || slices.ContainsFunc(crew(c.Facts, p), func(o *corev1.Pod) bool { return o.Labels[group] == p.Labels[group] && o.Labels[index] != "0" }) {
+		return nil
+	}
+	for _, l := range c.Foreign["LeaderWorkerSet.leaderworkerset.x-k8s.io"] {
+		if l.GetName() == p.Labels[set] && l.GetNamespace() == p.Namespace && dialect.Text(l.Object, "spec", "startupPolicy") == "LeaderReady" {
+			return l
+		}
+	}
+	return nil
 }
 
 // why a peer waits, as its own condition says, in words; "" where nothing says so.
