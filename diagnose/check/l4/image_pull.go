@@ -83,6 +83,10 @@ func unpulled(c *check.Case, k *life.Container, w *corev1.ContainerStateWaiting)
 	if what == runtimeSilent {
 		f.Layer = check.L2
 	}
+	if n := c.Pod.Spec.NodeName; owner == check.Platform && n != "" && strings.Contains(what, "node") {
+		f.Message += fmt.Sprintf(" (node %s)", n)
+		f.Evidence = append(f.Evidence, facts.Evidence{Object: facts.RefTo(c.Pod).In(), Field: "spec.nodeName", Value: n})
+	}
 	if image != k.Image {
 		return f
 	}
