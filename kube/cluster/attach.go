@@ -101,7 +101,7 @@ func (f *Feed) limitEverywhere() {
 // giveNode gives a node again, as of now.
 func (f *Feed) giveNode(name string) {
 	if n := f.nodes.objects[name]; n != nil {
-		v := convert.Node(f.tiers.located(n), f.opts)
+		v := convert.Node(f.tiers.Located(n), f.opts)
 		v.Version = f.nodes.given[name].Version + 1 // what comes from the API is VersionBits above
 		f.putNode(v)
 	}

@@ -31,6 +31,7 @@
 //	devices       resource claims, device classes              -                                   -
 //	              devices, and what is asked of them           internal/inventory says             as it says (Take)
 //	              offers of a node, what a pod's claims ask     devices, claims, members            one of these changes (stale, pods)
+//	tiers         levels that stand for tiers                  dialects' topologies, nodes' labels  one of these changes (Again)
 //	extended      device classes, pods that wait for resources node's allocatable                  a resource is had otherwise (changed)
 //	bookings      booked nodes as last given                   queues, nodes' labels and ends      one of these changes (stale)
 //	arrivals      nodes that came lately, and for whom         nodes, members that need nodes      a node that came lately changes (stale)

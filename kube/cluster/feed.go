@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/cluster/internal/tiers"
 	"github.com/berth-dev/berth/kube/convert"
 )
 
@@ -45,7 +46,7 @@ type Feed struct {
 	refusals   *refusals
 	timers     timers
 	foreign    *foreign
-	tiers      *tiers
+	tiers      *tiers.Tiers
 	made       *made
 	expected   *expected
 	templates  *templates
@@ -104,7 +105,7 @@ func New(o Options) *Feed {
 	f.timers.now = o.Now
 	f.attachFor = cmp.Or(o.AttachFor, AttachFor)
 	f.foreign = newForeign()
-	f.tiers = &tiers{levels: o.Levels}
+	f.tiers = tiers.New(o.Levels)
 	f.made = newMade()
 	f.expected = newExpected()
 	f.templates = newTemplates()

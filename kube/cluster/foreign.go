@@ -195,7 +195,7 @@ func (f *Feed) reread() {
 		return
 	}
 	pods := false
-	f.tiers.stale = true
+	f.tiers.Again()
 	for _, kind := range sortedNames(f.foreign.objects) {
 		by := f.foreign.kinds[kind]
 		if by.Dialect == nil || by.Grouping {
@@ -248,6 +248,37 @@ func (f *Feed) rereadLater(d dialect.Dialect, pods bool) {
 	}
 	f.foreign.stale[d.Name()] = f.foreign.stale[d.Name()] || pods
 	f.out.wake()
+}
+
+// survey finds the levels of tiers again where something changed, and gives nodes and pods again that are concerned.
+func (f *Feed) survey() {
+	if !f.tiers.Stale() {
+		return
+	}
+	relabelled, moved := f.tiers.Survey(f.foreign.topologies(), f.nodes.objects)
+	for _, name := range relabelled {
+		f.giveNode(name)
+	}
+	if moved {
+		f.reenterForeign()
+	}
+}
+
+// surveyLater has the tiers looked at again: nodes came, went or are labelled otherwise.
+func (f *Feed) surveyLater() {
+	if f.foreign.used() {
+		f.tiers.Again()
+	}
+}
+
+// topologies are the tiers that dialects describe, widest first in each.
+func (s *foreign) topologies() (out [][]dialect.Tier) {
+	for _, d := range s.dialects {
+		if surveyor, ok := d.(dialect.Surveyor); ok {
+			out = append(out, surveyor.Topologies(s)...)
+		}
+	}
+	return out
 }
 
 // SetPriorityClass takes in a priority class, which dialects look up by name.

@@ -42,7 +42,7 @@ func (f *Feed) foreignTerms(p *corev1.Pod) *dialect.Terms {
 	slices.SortFunc(all, func(a, b reading) int {
 		return cmp.Or(cmp.Compare(a.rank(p), b.rank(p)), cmp.Compare(a.by.Name(), b.by.Name()))
 	})
-	return f.untilLater(f.tiers.apply(withOthers(pod, all)))
+	return f.untilLater(f.inLevels(withOthers(pod, all)))
 }
 
 // rank orders the dialects that read a pod: first the one that lets it into a queue, then that of its scheduler's name, then those that
@@ -80,6 +80,18 @@ func withOthers(p *dialect.Pod, all []reading) *dialect.Terms {
 	slices.Sort(out.Unread)
 	out.Unread = slices.Compact(out.Unread)
 	return &out
+}
+
+// inLevels has the terms name levels of the scheduler's topology. What cannot start yet is no gang: each of its pods says why.
+func (f *Feed) inLevels(t *dialect.Terms) *dialect.Terms {
+	if !f.tiers.Any() {
+		return t
+	}
+	out := f.tiers.InLevels(t)
+	if out.Awaits != "" {
+		out.Keys = ungang(out.Keys)
+	}
+	return out
 }
 
 // untilLater has a pod that is not planned before a time wait for that time. In a Model nothing is kept for workloads that others have

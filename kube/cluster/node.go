@@ -41,7 +41,7 @@ func (f *Feed) SetNode(n *corev1.Node) {
 	f.bookings.saw(n)
 	f.nodes.objects[n.Name] = n
 	f.devices.SetNode(n.Name, n)
-	v := convert.Node(f.tiers.located(n), f.opts)
+	v := convert.Node(f.tiers.Located(n), f.opts)
 	v.Version <<= VersionBits
 	if f.putNode(v) && f.whatIf == nil {
 		f.arrivals.saw(n)

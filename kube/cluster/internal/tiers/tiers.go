@@ -1,4 +1,4 @@
-package cluster
+package tiers
 
 import (
 	"maps"
@@ -12,20 +12,42 @@ import (
 	"github.com/berth-dev/berth/kube/dialect"
 )
 
-// tiers are levels of the topology that objects of dialects describe (dialect.Surveyor): HyperNodes, or a Topology with node labels that
-// the scheduler was not told of. The engine's levels are fixed when it starts, so each tier is stood for by one of them:
-//
-//   - the level whose label divides the nodes in the same way, where there is one;
-//   - else a level that no node has a label of, where the tier's domains and those of other levels are within each other: nodes are
-//     given to the engine with one.
-//
-// A tier keeps its place in the order of levels: what is within the narrower is within the wider. One for which no level is left stands
-// for itself, and a pod that requires it waits, which is told.
-type tiers struct {
+// Tiers are the tiers that objects describe, and the levels that stand for them.
+type Tiers struct {
 	levels []engine.Level               // of the scheduler, widest first
 	stale  bool                         // nodes or objects have changed
 	level  map[string]string            // the label of the level, by the tier's key; "": none fits
 	labels map[string]map[string]string // that nodes are given with, by node
+}
+
+// New returns the tiers of a cluster without any, for a scheduler of these levels, widest first.
+func New(levels []engine.Level) *Tiers { return &Tiers{levels: levels} }
+
+// Again has the levels found anew by the next Survey: nodes or objects have changed.
+func (t *Tiers) Again() { t.stale = true }
+
+// Stale says whether Survey has something to do.
+func (t *Tiers) Stale() bool { return t.stale }
+
+// Survey finds the levels of the tiers, widest first in each topology, for the nodes that there are. It returns the nodes, by name, that have
+// other labels now (Located), and whether terms are read otherwise (InLevels). It costs levels times tiers times nodes.
+func (t *Tiers) Survey(topologies [][]dialect.Tier, nodes map[string]*corev1.Node) (relabelled []string, moved bool) {
+	t.stale = false
+	if len(topologies) == 0 && len(t.level) == 0 {
+		return nil, false
+	}
+	var sorted []*corev1.Node
+	for _, name := range slices.Sorted(maps.Keys(nodes)) {
+		sorted = append(sorted, nodes[name])
+	}
+	was, had := t.level, t.labels
+	t.level, t.labels = chart(t.levels, topologies, sorted)
+	for _, n := range sorted {
+		if !maps.Equal(had[n.Name], t.labels[n.Name]) {
+			relabelled = append(relabelled, n.Name)
+		}
+	}
+	return relabelled, !maps.Equal(was, t.level)
 }
 
 // hostname is the narrowest level of all, and the engine's own.
@@ -132,46 +154,8 @@ func alike(tier dialect.Tier, label string, nodes []*corev1.Node) bool {
 	return len(there) > 1
 }
 
-// survey finds the levels of tiers again where something changed, and gives nodes and pods again that are concerned.
-func (f *Feed) survey() {
-	if !f.tiers.stale {
-		return
-	}
-	f.tiers.stale = false
-	var topologies [][]dialect.Tier
-	for _, d := range f.foreign.dialects {
-		if s, ok := d.(dialect.Surveyor); ok {
-			topologies = append(topologies, s.Topologies(f.foreign)...)
-		}
-	}
-	if len(topologies) == 0 && len(f.tiers.level) == 0 {
-		return
-	}
-	var nodes []*corev1.Node
-	for _, name := range sortedNames(f.nodes.objects) {
-		nodes = append(nodes, f.nodes.objects[name])
-	}
-	was, had := f.tiers.level, f.tiers.labels
-	f.tiers.level, f.tiers.labels = chart(f.tiers.levels, topologies, nodes)
-	for _, n := range nodes {
-		if !maps.Equal(had[n.Name], f.tiers.labels[n.Name]) {
-			f.giveNode(n.Name)
-		}
-	}
-	if !maps.Equal(was, f.tiers.level) {
-		f.reenterForeign()
-	}
-}
-
-// surveyLater has the tiers looked at again: nodes came, went or are labelled otherwise.
-func (f *Feed) surveyLater() {
-	if f.foreign.used() {
-		f.tiers.stale = true
-	}
-}
-
-// located is the node with the labels of levels that stand for tiers.
-func (t *tiers) located(n *corev1.Node) *corev1.Node {
+// Located is the node with the labels of levels that stand for tiers.
+func (t *Tiers) Located(n *corev1.Node) *corev1.Node {
 	more := t.labels[n.Name]
 	if len(more) == 0 {
 		return n
@@ -185,11 +169,11 @@ func (t *tiers) located(n *corev1.Node) *corev1.Node {
 	return &out
 }
 
-// apply has the terms name levels instead of tiers.
-func (t *tiers) apply(terms *dialect.Terms) *dialect.Terms {
-	if terms == nil || len(t.level) == 0 {
-		return terms
-	}
+// Any says whether there are tiers that levels stand for, or that none is left for.
+func (t *Tiers) Any() bool { return len(t.level) > 0 }
+
+// InLevels are the terms with levels in the place of tiers. They await one where a tier is required that no level stands for.
+func (t *Tiers) InLevels(terms *dialect.Terms) *dialect.Terms {
 	out := *terms
 	out.Keys = maps.Clone(terms.Keys)
 	for _, key := range []string{v1alpha1.KeyTopologyRequired, v1alpha1.KeyTopologyPreferred, v1alpha1.KeySegment, v1alpha1.KeySubgroupTopology} {
@@ -206,15 +190,12 @@ func (t *tiers) apply(terms *dialect.Terms) *dialect.Terms {
 			out.Awaits = "no level of the scheduler's topology divides nodes as " + tier + " does, and none is free to stand for it"
 		}
 	}
-	if out.Awaits != "" { // what cannot start yet is no gang: each of its pods says why
-		out.Keys = ungang(out.Keys)
-	}
 	return &out
 }
 
 // translate is a value with levels in the place of tiers: a tier, 4@tier, or a list of a=tier. lost is a tier without a level, "" for
 // none.
-func (t *tiers) translate(value string) (out, lost string) {
+func (t *Tiers) translate(value string) (out, lost string) {
 	words := strings.Split(value, ",")
 	for i, word := range words {
 		at := strings.LastIndexAny(word, "@=") + 1

@@ -1,4 +1,4 @@
-package cluster
+package tiers
 
 import (
 	"fmt"
@@ -11,6 +11,8 @@ import (
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/dialect"
 )
+
+type said = map[string]string
 
 // TestChart finds the level that stands for a tier: one that divides nodes alike, else one that is free, in the order of tiers.
 func TestChart(t *testing.T) {
