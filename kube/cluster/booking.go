@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/cluster/internal/tenancy"
 	"github.com/berth-dev/berth/kube/convert"
 )
 
@@ -61,15 +62,15 @@ func (b *bookings) departures(want map[string]engine.Booking) {
 
 // give gives the engine the bookings whose nodes or times are others now. A booking keeps the nodes it has as long as
 // they are there and match.
-func (b *bookings) give(queues map[string]*queue, at *nodes) {
+func (b *bookings) give(queues *tenancy.Tenancy, at *nodes) {
 	if !b.stale {
 		return
 	}
 	b.stale = false
 	var all []*corev1.Node
 	want := make(map[string]engine.Booking)
-	for _, name := range slices.Sorted(maps.Keys(queues)) {
-		q := queues[name]
+	for _, name := range queues.Names() {
+		q := queues.Queue(name)
 		if len(q.Spec.Bookings) == 0 {
 			continue
 		}

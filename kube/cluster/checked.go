@@ -234,7 +234,7 @@ func (f *Feed) heldAnew(workload string) {
 	if m := f.members.pods[workload]; m != nil && !m.inGang() && m.given {
 		f.giveAgain([]*member{m})
 	}
-	f.tenancy.usageChanged()
+	f.tenancy.UsageChanged()
 	f.out.wake()
 }
 

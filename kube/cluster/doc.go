@@ -21,7 +21,7 @@
 //	              nodes that a pod's claims allow              claims, volumes, classes, nodes     one of these changes (again, stale, all)
 //	attachments   limits and room of CSI drivers               -                                   -
 //	              volumes that a pod on a node counts for      claims, limits, members             a claim has another user (recount)
-//	tenancy       queues, namespaces, which may use which      queues, namespace labels            either changes (changed, moved)
+//	tenancy       internal/tenancy says                        -                                   as it says (Take)
 //	admissions    terms of pods, which workloads to decide on  members, tenancy, gangs             one of these changes (look, all)
 //	budgets       disruption budgets                           -                                   -
 //	              budgets of a pod                             budgets, pod labels                 a selector changes (stale)

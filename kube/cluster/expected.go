@@ -77,7 +77,7 @@ func (f *Feed) noteJob(object metav1.Object) {
 	}
 	if was == nil || was.Generation != j.Generation || was.Status.Active != j.Status.Active || endOf(was) != endOf(j) || j.Generation == 0 {
 		e.look[j.UID] = true
-		f.tenancy.usageChanged()
+		f.tenancy.UsageChanged()
 		f.out.wake()
 	}
 }
@@ -246,7 +246,7 @@ func (f *Feed) podsToCome(j *batchv1.Job) []*corev1.Pod {
 	if name == "" {
 		name = corev1.DefaultSchedulerName
 	}
-	if f.tenancy.namespaces[j.Namespace].labels[scheduleLabel] == "true" && name == corev1.DefaultSchedulerName {
+	if labels, _ := f.tenancy.Labels(j.Namespace); labels[scheduleLabel] == "true" && name == corev1.DefaultSchedulerName {
 		name = DefaultName
 	}
 	owner, known := convert.OwnerOf(j)
@@ -377,7 +377,7 @@ func (f *Feed) Entered(s *engine.Start) {
 		f.takePod(raw)
 	}
 	f.out.wake()
-	f.tenancy.usageChanged()
+	f.tenancy.UsageChanged()
 }
 
 // NotEntered says that the Job could not be let in.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/cluster/internal/tenancy"
 	"github.com/berth-dev/berth/kube/cluster/internal/tiers"
 	"github.com/berth-dev/berth/kube/convert"
 )
@@ -34,7 +35,7 @@ type Feed struct {
 	owners     *owners
 	gangs      *gangs
 	storage    *storage
-	tenancy    *tenancy
+	tenancy    *tenancy.Tenancy
 	admissions admissions
 	budgets    *budgets
 	bookings   *bookings
@@ -110,7 +111,7 @@ func New(o Options) *Feed {
 	f.expected = newExpected()
 	f.templates = newTemplates()
 	f.checked = newChecked(f.out)
-	f.tenancy = newTenancy(o.Listener)
+	f.tenancy = tenancy.New(cmp.Or(o.Convert.GPU, DefaultGPU), o.Listener)
 	f.gangs = newGangs(f.out, f.members, f.owners, f.tenancy)
 	f.gangs.checked = f.checked
 	f.storage = newStorage(f.out, f.nodes, f.members, f.gangs, o.Levels)
@@ -149,7 +150,7 @@ func (f *Feed) Settle() (again time.Time) {
 	f.recountVolumes()
 	f.giveExtended()
 	f.giveDevices()
-	f.bookings.give(f.tenancy.queues, f.nodes)
+	f.bookings.give(f.tenancy, f.nodes)
 	f.arrivals.give()
 	for _, key := range slices.Sorted(maps.Keys(f.gangs.redo)) {
 		f.uproot(key)

@@ -154,7 +154,7 @@ func (f *Feed) SetForeign(u *unstructured.Unstructured) {
 	known := s.objects[kind][key]
 	if known != nil && known.raw.GetUID() == u.GetUID() && known.raw.GetGeneration() == u.GetGeneration() && u.GetGeneration() != 0 {
 		known.raw = u // with a new status
-		f.tenancy.usageChanged()
+		f.tenancy.UsageChanged()
 		if !by.Status || reflect.DeepEqual(by.Read(u, s).Value, known.said.Value) {
 			return
 		}
@@ -179,7 +179,7 @@ func (f *Feed) read1(by spoken, t, known *thing) {
 	if known == nil || !slices.Equal(known.said.Unread, said.Unread) || known.said.Problem != said.Problem {
 		f.listen.NotHonoured(t.raw, unreadOf(&said))
 	}
-	f.tenancy.usageChanged()
+	f.tenancy.UsageChanged()
 }
 
 func unreadOf(said *dialect.Object) []string {

@@ -39,7 +39,7 @@ func (f *Feed) reenterGroup(key groupKey) {
 			f.reenter(m)
 		}
 	}
-	f.tenancy.usageChanged()
+	f.tenancy.UsageChanged()
 	if len(f.checked.reserved) > 0 {
 		f.out.wake() // it may be that all have agreed
 	}

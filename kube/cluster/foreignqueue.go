@@ -15,14 +15,14 @@ import (
 // a BerthQueue counts, then the dialects' objects in the order of their kinds' names. Workloads that name the queue in either dialect are
 // charged to that one.
 func (f *Feed) namesake(said *dialect.Object) string {
-	q := f.tenancy.queues[said.Queue.Name]
+	q := f.tenancy.Queue(said.Queue.Name)
 	switch {
 	case q == nil:
 		return ""
-	case q.said == nil:
+	case q.Said == nil:
 		return "BerthQueue " + q.Name + " has the same name, and counts"
-	case q.said.Kind != said.Kind || q.said.Name != said.Name:
-		return q.said.Kind + " " + q.said.Name + " has the same name, and counts: workloads of both are charged to it"
+	case q.Said.Kind != said.Kind || q.Said.Name != said.Name:
+		return q.Said.Kind + " " + q.Said.Name + " has the same name, and counts: workloads of both are charged to it"
 	}
 	return ""
 }
@@ -67,8 +67,8 @@ func (f *Feed) giveForeignQueues() {
 			}
 		}
 	}
-	for _, name := range sortedNames(f.tenancy.queues) {
-		if f.tenancy.queues[name].said != nil && !there[name] {
+	for _, name := range f.tenancy.Names() {
+		if f.tenancy.Queue(name).Said != nil && !there[name] {
 			f.dropQueue(name)
 		}
 	}
@@ -93,6 +93,7 @@ func (f *Feed) ForeignQueues() []ForeignQueue {
 		return nil
 	}
 	running, waiting, reserved := f.workloads()
+	queues := f.tenancy.Names()
 	held, firm, wanted := make(map[string]map[string]int64), make(map[string]map[string]int64), make(map[string]map[string]int64)
 	inFlavors, kept := make(flavorAmounts), make(flavorAmounts) // what is held, and that with what is reserved
 	//archtest:any-order sums of whole numbers
@@ -105,7 +106,7 @@ func (f *Feed) ForeignQueues() []ForeignQueue {
 			name = f.gangs.described[m.workload].Queue
 		}
 		f.addFlavors(m, name, inFlavors, kept)
-		for steps := 0; name != "" && steps <= len(f.tenancy.queues); steps++ {
+		for steps := 0; name != "" && steps <= len(queues); steps++ {
 			for _, a := range m.takes {
 				add(wanted, name, a.Resource, a.Value)
 				if m.bound() {
@@ -115,7 +116,7 @@ func (f *Feed) ForeignQueues() []ForeignQueue {
 					}
 				}
 			}
-			q := f.tenancy.queues[name]
+			q := f.tenancy.Queue(name)
 			if name = ""; q != nil {
 				name = q.Spec.Parent
 			}
@@ -138,17 +139,17 @@ func (f *Feed) ForeignQueues() []ForeignQueue {
 			}
 			name := t.said.Queue.Name
 			v := ForeignQueue{Dialect: by.Dialect, Kind: by.Kind, Queue: name, Object: t.raw, Unread: t.said.Unread, Problem: t.said.Problem}
-			q := f.tenancy.queues[name]
+			q := f.tenancy.Queue(name)
 			if other := f.namesake(t.said); other != "" {
 				v.Problem = other
-			} else if q != nil && q.problem != nil {
-				v.Problem = q.problem.Error()
+			} else if q != nil && q.Problem != nil {
+				v.Problem = q.Problem.Error()
 			}
 			v.State.Allocated, v.State.Firm, v.State.Requested = listOf(held[name]), listOf(firm[name]), listOf(wanted[name])
 			v.State.ByFlavor, v.State.ReservedByFlavor = inFlavors.of(name), kept.of(name)
 			v.State.Running, v.State.Waiting, v.State.Reserved, v.State.Shut = running[name], waiting[name], reserved[name], t.said.Shut
-			for _, below := range sortedNames(f.tenancy.queues) {
-				if f.tenancy.queues[below].Spec.Parent == name {
+			for _, below := range queues {
+				if f.tenancy.Queue(below).Spec.Parent == name {
 					v.State.Children = append(v.State.Children, below)
 				}
 			}

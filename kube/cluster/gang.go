@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/cluster/internal/tenancy"
 	"github.com/berth-dev/berth/kube/convert"
 )
 
@@ -22,7 +23,7 @@ type gangs struct {
 	out     *output
 	members *members
 	owners  *owners
-	tenancy *tenancy
+	tenancy *tenancy.Tenancy
 	checked *checked
 
 	groups    map[string]*schedulingv1beta1.PodGroup // by the gang's key
@@ -34,7 +35,7 @@ type gangs struct {
 	finishers map[string]map[string]bool             // pods in finishes, by gang
 }
 
-func newGangs(out *output, m *members, o *owners, t *tenancy) *gangs {
+func newGangs(out *output, m *members, o *owners, t *tenancy.Tenancy) *gangs {
 	return &gangs{
 		out: out, members: m, owners: o, tenancy: t,
 		groups: make(map[string]*schedulingv1beta1.PodGroup), forest: newForest(), described: make(map[string]engine.Gang), redo: make(map[string]bool), disagrees: make(map[string]string),
@@ -89,7 +90,7 @@ func (s *gangs) describe(key string) {
 		g = convert.NativeGang(pods, s.owners.of(key), s.finished(key))
 		g.Key = key
 	}
-	s.tenancy.chargeGang(&g, members, decided)
+	s.charge(&g, members, decided)
 	g.Terms.Held = g.Terms.Held || s.checked.holds(key)
 	if g.Invalid == "" {
 		g.Invalid = awaited(members)

@@ -178,7 +178,7 @@ func (f *Feed) join(m *member) {
 	f.foreign.join(m)
 	f.made.join(m)
 	f.expected.lookAt(m)
-	f.tenancy.usageChanged()
+	f.tenancy.UsageChanged()
 	if m.inGang() {
 		insert(f.members.gangs, m.workload, m.key, m)
 		f.gangs.describeAgain(m.workload)
@@ -201,7 +201,7 @@ func (f *Feed) leave(m *member) {
 	f.foreign.leave(m)
 	f.made.leave(m)
 	f.expected.lookAt(m)
-	f.tenancy.usageChanged()
+	f.tenancy.UsageChanged()
 	f.listen.Forget(m.pod.UID)
 	if key := convert.PodGroupOf(m.raw); key != "" && m.ours {
 		spoke := f.speaks(m)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/kube/cluster/internal/tenancy"
 )
 
 // QueueUsage is a queue as last seen, and what its workloads and those of queues below it hold and ask for.
@@ -23,9 +24,9 @@ func (f *Feed) QueueUsages() []QueueUsage {
 	defer f.mu.Unlock()
 	tallies := f.count()
 	var out []QueueUsage
-	for _, name := range sortedNames(f.tenancy.queues) {
-		q, t := f.tenancy.queues[name], tallies[name]
-		out = append(out, QueueUsage{q.BerthQueue, q.problem, q.said != nil, t.running, t.waiting, t.names, t.used, t.wanted})
+	for _, name := range f.tenancy.Names() {
+		q, t := f.tenancy.Queue(name), tallies[name]
+		out = append(out, QueueUsage{q.BerthQueue, q.Problem, q.Said != nil, t.running, t.waiting, t.names, t.used, t.wanted})
 	}
 	return out
 }
@@ -35,8 +36,8 @@ func (f *Feed) Queues() []*v1alpha1.BerthQueue {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var out []*v1alpha1.BerthQueue
-	for _, name := range sortedNames(f.tenancy.queues) {
-		out = append(out, f.tenancy.queues[name].BerthQueue)
+	for _, name := range f.tenancy.Names() {
+		out = append(out, f.tenancy.Queue(name).BerthQueue)
 	}
 	return out
 }
@@ -51,12 +52,11 @@ type tally struct {
 
 // count goes through all workloads of known queues.
 func (f *Feed) count() map[string]*tally {
-	t := f.tenancy
-	out := make(map[string]*tally, len(t.queues))
-	for name, q := range t.queues {
-		out[name] = newTally(cmp.Or(f.opts.GPU, DefaultGPU), q)
+	out := make(map[string]*tally)
+	for _, name := range f.tenancy.Names() {
+		out[name] = newTally(cmp.Or(f.opts.GPU, DefaultGPU), f.tenancy.Queue(name))
 	}
-	t.stack(out)
+	stack(f.tenancy, out)
 	//archtest:any-order sums of whole numbers
 	for _, m := range f.members.pods {
 		if y := out[f.payer(m)]; y != nil && m.ours && !m.inGang() {
@@ -80,20 +80,21 @@ func (f *Feed) count() map[string]*tally {
 }
 
 // stack puts each queue's tally below that of its parent. What is in a circle stays alone.
-func (t *tenancy) stack(tallies map[string]*tally) {
+func stack(queues *tenancy.Tenancy, tallies map[string]*tally) {
 	//archtest:any-order each tally is put below another once
-	for name, q := range t.queues {
-		at, steps := q, 0
-		for ; at != nil && at.Spec.Parent != "" && steps <= len(t.queues); steps++ {
-			at = t.queues[at.Spec.Parent]
+	for name, y := range tallies {
+		parent := queues.Queue(name).Spec.Parent
+		at, steps := queues.Queue(name), 0
+		for ; at != nil && at.Spec.Parent != "" && steps <= len(tallies); steps++ {
+			at = queues.Queue(at.Spec.Parent)
 		}
-		if steps <= len(t.queues) {
-			tallies[name].above = tallies[q.Spec.Parent]
+		if steps <= len(tallies) {
+			y.above = tallies[parent]
 		}
 	}
 }
 
-func newTally(gpu string, q *queue) *tally {
+func newTally(gpu string, q *tenancy.Queue) *tally {
 	names := []string{gpu}
 	for i := range q.Spec.Resources {
 		names = append(names, q.Spec.Resources[i].Name)

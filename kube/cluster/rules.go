@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/cluster/internal/tenancy"
 	"github.com/berth-dev/berth/kube/convert"
 )
 
@@ -16,7 +17,7 @@ import (
 // then the pods whose selectors select others now; a Service the pods of its namespace that wait and have no constraint of
 // their own.
 type rules struct {
-	tenancy   *tenancy
+	tenancy   *tenancy.Tenancy
 	owners    *owners
 	selectors map[string]*selected          // namespace selectors of pods, by text
 	of        map[string][]string           // selectors that pods have, by key
@@ -37,7 +38,7 @@ type selected struct {
 	users    map[string]*member
 }
 
-func newRules(t *tenancy, o *owners) *rules {
+func newRules(t *tenancy.Tenancy, o *owners) *rules {
 	return &rules{
 		tenancy: t, owners: o, selectors: make(map[string]*selected), of: make(map[string][]string), changed: make(map[string]bool), services: make(map[string]map[string]service),
 		byLabel: make(map[string]map[string]bool), waiting: make(map[string]map[string]*member), moved: make(map[string]bool),
@@ -54,18 +55,7 @@ func (r *rules) namespaces(s labels.Selector) []string {
 	if known := r.selectors[s.String()]; known != nil {
 		return known.names
 	}
-	return r.choose(s)
-}
-
-func (r *rules) choose(s labels.Selector) []string {
-	out := []string{}
-	for name, n := range r.tenancy.namespaces {
-		if s.Matches(n.labels) {
-			out = append(out, name)
-		}
-	}
-	slices.Sort(out)
-	return out
+	return r.tenancy.Select(s)
 }
 
 // join notes what the pod's rules depend on.
@@ -74,7 +64,7 @@ func (r *rules) join(m *member) {
 	for _, s := range convert.NamespaceSelectors(m.pod) {
 		text := s.String()
 		if r.selectors[text] == nil {
-			r.selectors[text] = &selected{selector: s, names: r.choose(s), users: make(map[string]*member)}
+			r.selectors[text] = &selected{selector: s, names: r.tenancy.Select(s), users: make(map[string]*member)}
 		}
 		r.selectors[text].users[m.key] = m
 		r.of[m.key] = append(r.of[m.key], text)

@@ -123,35 +123,13 @@ func (f *Feed) reading(known *member, raw *corev1.Pod) (*corev1.Pod, *terms) {
 // payer returns the queue that pays for a pod by itself.
 func (f *Feed) payer(m *member) string {
 	if m.terms != nil {
-		return f.tenancy.decided(m.pod.Namespace, m.terms)
+		return f.tenancy.Payer(m.pod.Namespace, m.terms.Queue)
 	}
 	named := convert.QueueOf(m.pod)
 	if g := f.gangs.independent(m.pod, nil); g != nil {
 		named = cmp.Or(convert.QueueOf(g), named)
 	}
-	return f.tenancy.payer(m.pod.Namespace, named)
-}
-
-// decided returns the queue that pays for what entered it with the terms. What entered none follows its namespace into
-// the first that there is.
-func (t *tenancy) decided(namespace string, d *terms) string {
-	if d.Queue != "" {
-		return d.Queue
-	}
-	return t.payer(namespace, "")
-}
-
-// lets says whether the queue exists, if only by implication, and is open to the namespace. Where no queue pays nothing
-// stands in the way.
-func (t *tenancy) lets(namespace, queue string) bool {
-	if queue == "" {
-		return true
-	}
-	q := t.queues[queue]
-	if q == nil && queue == t.fallback() {
-		return true
-	}
-	return q != nil && (q.open == nil || q.open[namespace])
+	return f.tenancy.Payer(m.pod.Namespace, named)
 }
 
 // decidedGang is what the members of a gang that have been decided about have in common.
@@ -220,7 +198,7 @@ func (f *Feed) revoke() {
 	}
 	for _, key := range slices.Sorted(maps.Keys(f.members.pods)) {
 		m := f.members.pods[key]
-		if m.terms == nil || m.inGang() || !m.waiting() || f.tenancy.lets(m.pod.Namespace, m.terms.Queue) {
+		if m.terms == nil || m.inGang() || !m.waiting() || f.tenancy.Lets(m.pod.Namespace, m.terms.Queue) {
 			continue
 		}
 		f.undecide(m)
@@ -231,7 +209,7 @@ func (f *Feed) revoke() {
 		if l == nil || slices.ContainsFunc(members, func(m *member) bool { return m.pod.Spec.NodeName != "" }) {
 			continue
 		}
-		if f.tenancy.lets(namespaceOf(key), l.Queue) && (isNative(key) || f.gangs.exists(key)) {
+		if f.tenancy.Lets(namespaceOf(key), l.Queue) && (isNative(key) || f.gangs.exists(key)) {
 			continue
 		}
 		for _, m := range members {
@@ -308,7 +286,7 @@ func (f *Feed) admitPod(m *member, starts bool) {
 	if !m.given || !m.pays() || m.terms != nil && (m.terms.Queue != "" || m.value.Queue == "") {
 		return
 	}
-	bound, lets := m.pod.Spec.NodeName != "", f.tenancy.lets(m.pod.Namespace, m.value.Queue)
+	bound, lets := m.pod.Spec.NodeName != "", f.tenancy.Lets(m.pod.Namespace, m.value.Queue)
 	switch {
 	case m.terms != nil: // it comes into its first queue
 		if lets {
@@ -327,7 +305,7 @@ func (f *Feed) admitGang(key string, starts bool) {
 	if len(members) == 0 || !described || !slices.ContainsFunc(members, (*member).pays) {
 		return
 	}
-	lets := f.tenancy.lets(namespaceOf(key), g.Queue)
+	lets := f.tenancy.Lets(namespaceOf(key), g.Queue)
 	if l == nil {
 		bound := slices.ContainsFunc(members, func(m *member) bool { return m.pod.Spec.NodeName != "" })
 		if !bound && (!lets || !starts && (g.Invalid != "" || !complete(&g, members))) {

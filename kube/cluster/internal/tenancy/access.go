@@ -1,4 +1,4 @@
-package cluster
+package tenancy
 
 import (
 	"maps"
@@ -15,26 +15,23 @@ const (
 	AnyQueue = "*"
 )
 
-// NamespaceAccess is a namespace whose annotation about the queues that it may use is missing or wrong.
-type NamespaceAccess struct {
+// Access is a namespace whose annotation about the queues that it may use is missing or wrong.
+type Access struct {
 	Name   string
 	UID    types.UID
 	Queues string // what the annotation is to say
 }
 
-// StaleNamespaces are those whose annotation about queues is missing or wrong, by name. One without it that may use all
+// Stale are the namespaces whose annotation about queues is missing or wrong, by name. One without it that may use all
 // queues needs none.
-func (f *Feed) StaleNamespaces() []NamespaceAccess {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	t := f.tenancy
+func (t *Tenancy) Stale() []Access {
 	var open []string // to all
-	for _, name := range sortedNames(t.queues) {
+	for _, name := range t.Names() {
 		if t.queues[name].open == nil {
 			open = append(open, name)
 		}
 	}
-	var out []NamespaceAccess
+	var out []Access
 	for _, name := range slices.Sorted(maps.Keys(t.namespaces)) {
 		n := t.namespaces[name]
 		if n.ending {
@@ -44,13 +41,13 @@ func (f *Feed) StaleNamespaces() []NamespaceAccess {
 		if n.says && want == n.queues || !n.says && want == AnyQueue {
 			continue
 		}
-		out = append(out, NamespaceAccess{name, n.uid, want})
+		out = append(out, Access{name, n.uid, want})
 	}
 	return out
 }
 
 // mayUse lists the queues that the namespace may use, of which open are open to all.
-func (t *tenancy) mayUse(namespace string, open []string) string {
+func (t *Tenancy) mayUse(namespace string, open []string) string {
 	may := slices.Clone(open)
 	for name, q := range t.queues {
 		if q.open[namespace] {
