@@ -93,7 +93,8 @@ type pick struct {
 }
 
 // fromIslands improves on best with picks from within each island that can hold the pod. An island is visited at its
-// first member, so each is visited once.
+// first member, so each is visited once. Two sets are made of each island at the most, one for either attribute to go first: which of them
+// is cheaper depends on what is free, and to price both costs less than to find out beforehand.
 func (c choice) fromIslands(pool by, best pick) pick {
 	var room, trial [few]int
 	for _, i := range c.free {
@@ -124,6 +125,9 @@ func (c choice) members(from []int, i int, by by, out []int) []int {
 
 // take appends to out the devices for the pod from pool, which has enough: from the fewest islands of the first
 // attribute, and within the last of these from the fewest of the second.
+//
+// For example, 6 devices by clique and then by NUMA node, of cliques a with 4 free and b with 4 free, two on either NUMA node: all of a is taken
+// first, then 2 are left to take from b. Both are on one NUMA node, and so the pod leaves 2 of b that are together, too.
 func (c choice) take(pool []int, first, second by, out []int) []int {
 	var room, inner [few]int
 	left := append(room[:0], pool...)
@@ -186,7 +190,7 @@ func (c choice) size(pool []int, i int, by by) int {
 }
 
 // better is best, or trial where that costs less, or as much with lower indices. It sorts trial. best keeps its own
-// memory, so that trial can be used again.
+// memory, so that trial can be used again. Indices decide between sets that cost the same, so that equal states give equal choices.
 func (c choice) better(best pick, trial []int) pick {
 	slices.Sort(trial)
 	cost := c.price(trial)
@@ -199,7 +203,8 @@ func (c choice) better(best pick, trial []int) pick {
 
 // cost orders choices, the first difference deciding: preferred cliques, preferred NUMA nodes, cliques, free devices
 // in these, NUMA nodes, free devices in these. Numbers of islands and of devices, the fewer the better; a wish that
-// the pod does not have counts 0 for all choices.
+// the pod does not have counts 0 for all choices. Free devices in the islands are counted because a set that fills a small island
+// leaves a large one for a pod that needs it: 2 of a clique of 2 cost less than 2 of a clique of 4.
 type cost [6]int
 
 func (c choice) price(trial []int) cost {

@@ -66,7 +66,9 @@ type island struct {
 	free  int32 // how many the pod could have, one at least
 }
 
-// islands appends to out the islands that the pod could have devices of.
+// islands appends to out the islands that the pod could have devices of. Being together is the same for every member of an island, so that
+// a comparison with its first is enough; a device that is together with none, because its clique or NUMA node is not known,
+// is an island of its own.
 func islands(devs []Device, w *Want, by by, out []island) []island {
 next:
 	for i := range devs {

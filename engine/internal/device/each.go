@@ -25,6 +25,10 @@ type ways struct {
 
 // from takes or leaves the i-th free device and goes on; it reports whether to. It ends early where too few devices
 // are left.
+//
+// For example, a and b are alike, c is not, and two are wanted: a is taken, and with it b, then c; then a is left, and b with it, and c alone
+// is too few. {b, c} is not visited, since it is {a, c} by other names. Devices that are alike need not be neighbours for that to be
+// right, but only neighbours are passed over: others are visited again, which costs a way and misses none.
 func (e *ways) from(i int) bool {
 	if len(e.taken) == e.want.Count {
 		return e.visit(e.taken)
@@ -47,7 +51,8 @@ func (e *ways) from(i int) bool {
 	return e.from(i)
 }
 
-// allowed says whether the device may lie with those taken.
+// allowed says whether the device may lie with those taken. All of these are together already, so that a comparison with the first is
+// enough.
 func (e *ways) allowed(d int) bool {
 	required := e.want.where(Require)
 	return required == 0 || len(e.taken) == 0 || together(e.devs, e.taken[0], d, required)

@@ -65,7 +65,8 @@ func (c *Card) Lacks(p *api.Part, model string) Short {
 }
 
 // room is how many such parts the card has room for, by the scarcest of memory, compute and sharers. A part takes no
-// memory only of a card with next to none.
+// memory only of a card with next to none. It is above 0 exactly where Lacks says Enough, so that a certificate never names a
+// shortage on a card that counts.
 func (c *Card) room(p *api.Part, model string) int64 {
 	if c.Lacks(p, model) != Enough {
 		return 0
@@ -175,7 +176,9 @@ func ChooseParts(cards []Card, p *api.Part, model string, dst []int) []int {
 	return dst
 }
 
-// compareCards is the order in which cards are chosen for the part. It ends in the index.
+// compareCards is the order in which cards are chosen for the part. It ends in the index. Cards that are empty come last, since an empty one
+// is also what a pod wants that takes it whole; to spread parts is to turn all of that round but the index, which decides nothing but
+// that equal states give equal choices.
 func compareCards(x, y *Card, p *api.Part, a, b int64) int {
 	idle := func(c *Card) int {
 		if c.Sharers > 0 {
@@ -214,7 +217,8 @@ func Snugness(cards []Card, p *api.Part, model string) int64 {
 
 // EachParts visits the ways to have one pod's parts on the cards, as ascending indices, until visit says to stop. Of
 // cards that are alike it visits the first ones. The slice is good until visit returns. There may be as many ways as
-// there are subsets of p.Cards cards, which is why alike ones are passed over.
+// there are subsets of p.Cards cards, which is why alike ones are passed over. Cards are alike if nothing that is kept of them
+// differs, what is given away included: of two halves on unlike cards, one way each. As in Each, only neighbours are passed over.
 func EachParts(cards []Card, p *api.Part, model string, visit func([]int) bool) {
 	var at []int
 	for i := range cards {

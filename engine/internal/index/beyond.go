@@ -13,6 +13,9 @@ import (
 // For example, pods ask for 8 GPUs each, and four of them must share a rack. In rack r1 nodes have 2, 2 and 0 GPUs free, and 6,
 // 4 and 8 come free: at most 1 + 0 + 1 pods fit there, so that no end of that work lets the four start.
 //
+// The bound must never be too low: where it is below what a workload needs, the workload is not tried, and one that could start would go
+// without. It may be too high, since it adds pods up that could not all be there at once, and then costs a search that finds nothing.
+//
 // It costs a look at each node, and changes nothing: to find the same by lifting pods off the model costs each class that
 // is asked meanwhile a look at the nodes, too.
 func (x *Index) CouldHold(c *Class, level int, freed func(add func(n *cluster.Node, dim int, amount int64))) int64 {
@@ -27,7 +30,7 @@ func (x *Index) CouldHold(c *Class, level int, freed func(add func(n *cluster.No
 	for _, b := range x.m.Topology.Buckets {
 		f, v := &c.ByBucket[b.ID], x.viewOf(b)
 		if f.shared {
-			continue // no node of it is for the class
+			continue // no node of it is for the class, whatever comes free
 		}
 		var sum int64
 		for slot, n := range b.Nodes {
@@ -54,7 +57,9 @@ func (x *Index) CouldHold(c *Class, level int, freed func(add func(n *cluster.No
 	return most
 }
 
-// freedOn is how much of what the class asks for comes free: by node, and then by demand. The list is good until the next call.
+// freedOn is how much of what the class asks for comes free: by node, and then by demand. The list is good until the next call. Resources that
+// the class does not ask for are dropped here, so that the list has nodes times demands entries, of which there are a few,
+// and holdsWith reads them in the order in which it compares.
 func (x *Index) freedOn(c *Class, freed func(add func(n *cluster.Node, dim int, amount int64))) []int64 {
 	size := x.m.Room.Nodes * len(c.Demands)
 	if cap(x.freed) < size {
@@ -73,7 +78,8 @@ func (x *Index) freedOn(c *Class, freed func(add func(n *cluster.Node, dim int, 
 	return x.freed
 }
 
-// holdsWith is how many pods of the class the resources of the node would hold with so much more free, by demand.
+// holdsWith is how many pods of the class the resources of the node would hold with so much more free, by demand. A negative rest, which others
+// leave by binding past what there is, is filled first: -2 free and 6 more are 4.
 func (c *Class) holdsWith(v *view, slot int, more []int64) int64 {
 	k := int64(math.MaxInt32) // as cells count: far above the pods of any gang
 	for i, d := range c.Demands {

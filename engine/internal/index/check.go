@@ -8,6 +8,13 @@ import (
 	"github.com/berth-dev/berth/engine/internal/cluster"
 )
 
+// What is kept is checked in two ways. Check adds up: it trusts cells, and finds a sum that was not moved with them. CheckNodes measures: it
+// trusts no cell, and finds a number that stayed when what it stands for changed. Each alone is blind to the faults of the other. Both
+// first bring the class up to date, because a class that lags is no fault.
+//
+// A fault is told as a discrepancy and not mended: what is derived follows from the model, and a class that does not is a
+// mistake in this package.
+
 // Check recounts what classes keep of buckets and domains: each bucket is the sum of its nodes, each domain the sum of its
 // buckets, and each bucket's best node is the first of those with the highest score. It costs the cells of every class.
 // Single nodes are for CheckNodes.
@@ -74,7 +81,8 @@ func (x *Index) checkBodies(found []api.Discrepancy, c *Class) []api.Discrepancy
 		if b.at != at || b.level == cluster.NodeLevel {
 			continue
 		}
-		// A trial that was rolled back may have left rows of its own.
+		// A trial that was rolled back may have left rows of its own. A body is compared with rows only if it was made of
+		// these: its epoch is that of the rows.
 		if x.recount(c, at); b.epoch != p.epoch {
 			continue
 		}
@@ -91,7 +99,8 @@ func (x *Index) checkBodies(found []api.Discrepancy, c *Class) []api.Discrepancy
 	return found
 }
 
-// CheckNodes looks again, for every class, at how many pods fit on the nodes. It trusts neither the counts nor what is kept
+// CheckNodes looks again, for every class, at how many pods fit on the nodes. It costs classes times nodes, each a measurement, and is
+// given some nodes at a time where a scheduler runs (package audit). It trusts neither the counts nor what is kept
 // of how a node's kind looks to the class: what the class asks of labels is read anew, once for all of the nodes.
 func (x *Index) CheckNodes(found []api.Discrepancy, nodes []*cluster.Node) []api.Discrepancy {
 	nodes = slices.DeleteFunc(slices.Clone(nodes), func(n *cluster.Node) bool { return n.Bucket == nil })
@@ -124,6 +133,9 @@ func (x *Index) CheckNodes(found []api.Discrepancy, nodes []*cluster.Node) []api
 	return found
 }
 
+// checkNode measures one node for the class. The order is that of measure in class.go: what the spec excludes, then the refusals and names
+// that are the class's own, then what is free, then rules. A cell that says excluded must be of a node that is. The
+// other way round is not asked: excluded is a shortcut, and a node whose cell is without it is measured.
 func (x *Index) checkNode(found []api.Discrepancy, c *Class, match *matcher, n *cluster.Node) []api.Discrepancy {
 	kept, counted := x.MaskOf(c, n), c.judge(&x.kindsOf[n.Index], match, false)
 	found = differ(found, "node", n.Name, c, int64(kept.State), int64(counted.State))
@@ -141,6 +153,7 @@ func (x *Index) checkNode(found []api.Discrepancy, c *Class, match *matcher, n *
 	return differ(found, "node", n.Name, c, int64(at.Fits), fits)
 }
 
+// differ notes what is kept where it is not what was counted. The class is told by what it requests, since it has no name.
 func differ(found []api.Discrepancy, kind, key string, c *Class, kept, counted int64) []api.Discrepancy {
 	if kept == counted {
 		return found

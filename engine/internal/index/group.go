@@ -5,6 +5,10 @@ import (
 	"strings"
 )
 
+// Kinds are as fine as all that any class asks about makes them. One class asks about a few of these labels, and cannot tell most kinds apart.
+// For example, training asks about zone, and a hundred notebooks about a label that each user has nodes of: there are 200 kinds, and two
+// groups of them for training. Its masks are kept for two, and each is worked out once.
+
 // groups sorts node kinds as pods see them that ask about the same label keys: kinds that differ in other labels alone are
 // one group. Hundreds of shapes ask about a few sets of keys, so what selectors, affinities and tolerations come to is
 // worked out per group, not per kind. It is derived from the kinds, and holds as long as they (Index.kindsMade). Where more
@@ -43,7 +47,9 @@ func (x *Index) groupsOf(keys []string) *groups {
 	return g
 }
 
-// group returns the kind's group. It costs a lookup by the number of the kind where the kind was met before.
+// group returns the kind's group. It costs a lookup by the number of the kind where the kind was met before. The number of a group is its
+// place in lists by group (look.masks); a group of its own, of a kind, has the kind's number, so that of one set of keys all groups
+// are numbered in one way.
 func (x *Index) group(gs *groups, k *NodeKind) *group {
 	if len(gs.keys) > mostTold {
 		return &k.alone
@@ -63,7 +69,8 @@ func (x *Index) group(gs *groups, k *NodeKind) *group {
 }
 
 // findGroup finds the group of a kind that was not met before, or makes it: kinds of one profile with the same values of the keys
-// are one group. A label whose value is the node's own name is the same on all of them.
+// are one group. A label whose value is the node's own name is the same on all of them. The name of a group is the text of what the
+// shapes can see; a label that is there is marked with =, so that none and an empty one differ.
 func (x *Index) findGroup(gs *groups, k *NodeKind) *group {
 	var name strings.Builder
 	fmt.Fprint(&name, k.profile.id)

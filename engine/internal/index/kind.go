@@ -24,6 +24,10 @@ import (
 // For example, all 1,000 nodes of a pool have the label zone=a or zone=b, and are of one kind until the first class selects by zone.
 // From then on they are of two.
 //
+// What is kept by kind is exact and not a guess: two nodes of one kind differ in nothing that a selector, an affinity or a toleration can
+// ask about, by the definition of alike and key. These two have to say the same, since setKind passes over the text of key where alike finds
+// nothing that differs. CheckNodes makes each node's kind again, and finds where they do not.
+//
 // A kind never changes. A node whose spec changes gets another one (setKind), and when a label is asked about for the first time all
 // kinds are made anew and kindsMade goes up, by which everything that was derived from the old ones is known to be out of date.
 // asked only grows, so that this happens at most once for each label that nodes have.
@@ -75,7 +79,8 @@ type kindOf struct {
 func (x *Index) Kind(n *cluster.Node) *NodeKind { return x.kindsOf[n.Index].kind }
 
 // Refresh finds the kinds of nodes whose specs changed, and lets classes that ask about labels which nodes have got
-// tell nodes apart by them.
+// tell nodes apart by them. It must come before any class is used: the kinds of nodes that the model has been told of since are those of
+// their old specs. The list of such nodes is emptied, so that it costs as much as changed, and nothing where nothing did.
 func (x *Index) Refresh() {
 	if more := x.m.Room.Nodes - len(x.kindsOf); more > 0 {
 		x.kindsOf = append(x.kindsOf, make([]kindOf, more)...)
@@ -108,7 +113,9 @@ func (x *Index) setKind(n *cluster.Node) {
 	x.respecs++
 }
 
-// askFresh makes node kinds differ by the label keys that nodes have got, as far as classes ask about them.
+// askFresh makes node kinds differ by the label keys that nodes have got, as far as classes ask about them. While no node has a label, all
+// answer alike to what asks about it, and the key is left out of asked: shapes that select by a label which is mistyped, or which
+// comes with a pool that is yet to be made, cost no kinds.
 func (x *Index) askFresh() {
 	fresh := x.m.Presence.Unasked
 	if len(fresh) == 0 {
@@ -128,7 +135,9 @@ func (x *Index) askFresh() {
 	x.ask(asked)
 }
 
-// alike says whether two specs make the same kind, without making it.
+// alike says whether two specs make the same kind, without making it. It may say no of two that do, where lists have another order, which
+// costs the text of the kind; it must not say yes of two that do not. The cheapest comparisons come first. A label with the node's name as
+// its value is compared as it is: both specs are of one node.
 func (x *Index) alike(a, b *api.Node) bool {
 	if a.Cordoned != b.Cordoned || !slices.Equal(a.Taints, b.Taints) || !slices.Equal(a.Allocatable, b.Allocatable) || !a.SameDevices(b) || !a.EqualOffers(b) {
 		return false
@@ -144,7 +153,9 @@ func (x *Index) alike(a, b *api.Node) bool {
 }
 
 // internKind returns the one kind of all nodes that are as this one. Its number is that of its arrival: it is an index into lists by
-// kind, and decides nothing.
+// kind, and decides nothing. Since all that is derived of a kind compares pointers or numbers, and never texts, there is one for each key.
+//
+// scale is made here so that usedShare, in the innermost loop, multiplies and does not divide.
 func (x *Index) internKind(n *cluster.Node) *NodeKind {
 	k := x.makeKind(n)
 	key := k.key(x.asked)
@@ -185,7 +196,8 @@ func (s *Index) makeKind(n *cluster.Node) *NodeKind {
 	return k
 }
 
-// describe writes down what of the kind a certificate tells beside its labels. Kinds of one profile tell the same.
+// describe writes down what of the kind a certificate tells beside its labels. Kinds of one profile tell the same. Profiles are told apart by
+// the text, quoted so that no taint can end one part and begin another, and there are as many as pools look different, labels aside.
 func (x *Index) describe(k *NodeKind) {
 	for _, t := range k.taints {
 		k.taintTexts = append(k.taintTexts, t.String())
@@ -348,6 +360,9 @@ func (x *Index) ask(keys []string) {
 	x.kindsMade++
 	x.respecs++
 	x.classes.forgetMasks()
+	// The values of all keys go into the text, also of those that were asked about before: their values are equal on all nodes
+	// of one kind, so that they split nothing. An entry ends with a 0 byte, and begins with = where the node has the label, by which an
+	// empty value and none are told apart.
 	type split struct {
 		was    *NodeKind
 		values string

@@ -23,6 +23,9 @@ import (
 // Scope is a set of nodes: those that are in all of the domains and in none of the levels outside or, with Node, that one
 // alone if it is among them. The zero scope is the whole cluster. Scopes are values: narrowing one leaves it as it was, and
 // its lists are copied before they grow.
+//
+// A scope is no list of nodes but the description of one, because a search makes thousands: each is a few words, and what it holds is
+// found by walking the buckets of its narrowest domain.
 type Scope struct {
 	Domains []*cluster.Domain // in the order in which the scope was narrowed
 	outside []int             // levels of which the nodes are in no domain
@@ -236,7 +239,8 @@ func (x *Index) Nodes(c *Class, sc Scope) (out []*cluster.Node) {
 	return out
 }
 
-// nodeParts lists the same as parts of the scope.
+// nodeParts lists the same as parts of the scope. Places are compared before names, so that nodes that are near each other are next to each
+// other in the list, and what is taken from its front is together.
 func (x *Index) nodeParts(c *Class, sc Scope) []Part {
 	var out []Part
 	for _, n := range x.Nodes(c, sc) {
@@ -286,7 +290,7 @@ func Counts(parts []Part) []divide.Domain {
 }
 
 // Same says whether the scope is the domain, or the node, that the other is. The other must have a node, or one domain that
-// counts; this one may be any.
+// counts; this one may be any. Of that one the first domain alone is compared.
 func (sc Scope) Same(o *Scope) bool {
 	if o.Node != nil {
 		return sc.Node == o.Node

@@ -13,6 +13,17 @@ import (
 // What certificates tell of rules between pods: for each domain that a rule closes, the rule, the domain and the pod that is in
 // the way. Of the domains that a rule closes the first by name are told so, and of the others the rule alone: a rule about
 // single nodes may close thousands.
+//
+// For example (scenario pods-spread), a constraint closes racks a and b, and the certificate has a clause for each:
+//
+//	app=web per rack, skew 1: 2 in a, 1 in the least
+//	app=web per rack, skew 1: 2 in b, 1 in the least
+//
+// Nothing here decides anything: allow, which decides, is worked out in rules.go, and a domain is told of only where allow is 0. So a
+// sentence can be poor, and never contradicts the count beside it.
+//
+// Sentences are made when a certificate asks for them, and not with the counts. Most states are never asked about: a cycle that
+// places a pod changes counts of its rules with each placement, and tells at the end.
 
 // toldRule is what is told of a rule, as of one state.
 type toldRule struct {
@@ -23,6 +34,9 @@ type toldRule struct {
 
 // toldRules returns what is told of the class's rules, by their place in the list; empty for wishes, which exclude nothing. It is
 // kept while no count of a rule changes (classRules.stamp). To make it costs a look at the pods of the domains that are told.
+//
+// The stamp is a number of the room, which a rollback restores, but the sentences name pods. Two states with one stamp have the
+// same pods on the nodes that count, because note sets moved wherever a node with pods is noted, also where the counts are equal.
 func (x *Index) toldRules(c *Class) []toldRule {
 	r := c.rules
 	if r.told != nil && r.toldAt == r.stamp {
@@ -39,6 +53,8 @@ func (x *Index) toldRules(c *Class) []toldRule {
 			if len(t.domains) == mostTold {
 				break
 			}
+			// A domain without a node in the cluster keeps its number, and would be told of for good: a class cannot be kept
+			// from a place that is not there. One that came since the class was brought up to date has no answer yet.
 			if int(d) < len(u.allow) && u.allow[d] == 0 && slices.ContainsFunc(u.view.nodes[d], func(n *cluster.Node) bool { return u.view.holds(d, n) }) {
 				t.domains[d] = t.text + ": " + x.tell(c, u, d)
 			}
@@ -49,7 +65,8 @@ func (x *Index) toldRules(c *Class) []toldRule {
 }
 
 // noteRules counts in the row the rules that close the node; of rules that read alike, such as those about the same labels in
-// several namespaces, one.
+// several namespaces, one. A node that several rules close is counted by each: clauses say how many nodes each of them is about, and do
+// not add up to the nodes of the row. Few rules close one node, so that a list on the stack finds those that read alike.
 func (x *Index) noteRules(c *Class, n *cluster.Node, row *why.Row) {
 	var few [4]why.Clause
 	said := few[:0]
@@ -66,6 +83,7 @@ func (x *Index) noteRules(c *Class, n *cluster.Node, row *why.Row) {
 		d := u.view.domain(n)
 		switch {
 		case !u.kind.hard():
+		// As in limit: what asks for something in the domain closes a node that is in none.
 		case d == noDomain:
 			if u.kind == needsNear || u.kind == spreads {
 				add(told[i].kind, told[i].text+": no such label")
@@ -79,7 +97,8 @@ func (x *Index) noteRules(c *Class, n *cluster.Node, row *why.Row) {
 	}
 }
 
-// clause is the kind of clause by which the rule excludes nodes.
+// clause is the kind of clause by which the rule excludes nodes. Rules of pods to come have one of their own, since what would open the
+// node is another thing: those pods start or are given up, and nobody has to be evicted.
 func (u *rule) clause() why.ClauseKind {
 	switch u.kind {
 	case needsNear:
@@ -94,7 +113,8 @@ func (u *rule) clause() why.ClauseKind {
 	return why.BySpread
 }
 
-// text is the rule in words.
+// text is the rule in words, without a domain: what reads alike is one clause. All terms of a fragile affinity count the same pods,
+// so that they are one rule, and are told as one.
 func (u *rule) text() string {
 	if u.kind == fragileNear {
 		var parts []string
@@ -116,7 +136,8 @@ func (x *Index) tell(c *Class, u *rule, d int32) string {
 	switch u.kind {
 	case needsNear:
 		return "none in " + name
-	// With too few domains the fewest counts as 0; of a domain that pods are to come to, it counts with these in it.
+	// With too few domains the fewest counts as 0; of a domain that pods are to come to, it counts with these in it. Those are
+	// the numbers that admitsSpread compared: to tell others would show a reader a difference that is within the skew.
 	case spreads:
 		low := u.least.first
 		switch {
@@ -132,7 +153,8 @@ func (x *Index) tell(c *Class, u *rule, d int32) string {
 	return x.blocker(c, u, d) + " in " + name
 }
 
-// awaited is the first pod by key that comes to a domain where it would be the first, with the domain.
+// awaited is the first pod by key that comes to a domain where it would be the first, with the domain. A fragile rule closes all domains
+// but those, so that the pod to be told of is not in the domain that is closed: all domains are looked through.
 func (x *Index) awaited(c *Class, u *rule) string {
 	first, in := "", ""
 	for _, d := range u.view.sorted() {
@@ -146,7 +168,12 @@ func (x *Index) awaited(c *Class, u *rule) string {
 	return first + " in " + in
 }
 
-// blocker is the first pod by key in the domain, or to come there, that the rule counts.
+// blocker is the first pod by key in the domain, or to come there, that the rule counts. The first is taken so that the same state is told in
+// the same words, in whatever order pods came to nodes. Evicting it alone need not open the domain; what does is for package
+// preempt to find.
+//
+// Whom it looks at is whom counts and coming count: pods on the node, unless the rule is one of pods to come; nominated pods that do
+// not give way to the class; and pods that a place is held for. It costs a look at each.
 func (x *Index) blocker(c *Class, u *rule, d int32) string {
 	first := ""
 	look := func(p *cluster.Pod) {
@@ -175,7 +202,8 @@ func (x *Index) blocker(c *Class, u *rule, d int32) string {
 	return first
 }
 
-// sorted lists the numbers of the domains by name. The list is kept until another domain comes.
+// sorted lists the numbers of the domains by name. The list is kept until another domain comes. Numbers are never taken back (keyView), so that
+// a list of the same length is of the same domains.
 func (v *keyView) sorted() []int32 {
 	if len(v.order) != len(v.values) {
 		v.order = v.order[:0]
@@ -187,7 +215,8 @@ func (v *keyView) sorted() []int32 {
 	return v.order
 }
 
-// selectorText writes label requirements as kubectl takes them.
+// selectorText writes label requirements as kubectl takes them, so that a reader can paste one after kubectl get pods -l. Requirements that
+// are nil select no pod in Kubernetes, and ones that are empty all of them.
 func selectorText(labels []api.Requirement) string {
 	switch {
 	case labels == nil:
@@ -217,6 +246,12 @@ func selectorText(labels []api.Requirement) string {
 
 // keptByRules says whether so many pods of the class would fit in one domain that counts, were it not for rules between pods. It
 // is asked of classes under such rules alone, and measures nodes until there is room enough.
+//
+// It decides which cause a certificate names. Where the pods would fit, that is the rules, and moving or ending the pods that they tell of
+// may help; where they would not, it is what the counts say, and the rules are beside the point.
+//
+// The cells cannot answer it: the limit of the rules is in them. So nodes are matched and measured anew, once for each certificate and
+// not for each pod, up to the room that is needed. In the worst case, where the answer is no, that is a look at every node.
 func (x *Index) keptByRules(c *Class, key Question) bool {
 	if !c.Ruled() {
 		return false

@@ -37,7 +37,8 @@ func (x *Index) viewOf(b *cluster.Bucket) *view {
 	return v
 }
 
-// dropViews makes room for the views of new buckets, and forgets those of buckets that are not there any more.
+// dropViews makes room for the views of new buckets, and forgets those of buckets that are not there any more. Numbers of buckets only grow,
+// so that the list keeps an entry for each that ever was; those of buckets that were taken down are left empty, and their rows are free.
 func (x *Index) dropViews() {
 	views := make([]view, x.m.Topology.Made)
 	for _, b := range x.m.Topology.Buckets {
@@ -48,7 +49,8 @@ func (x *Index) dropViews() {
 	x.views = views
 }
 
-// look makes the view anew, in the memory that it has where that is enough.
+// look makes the view anew, in the memory that it has where that is enough. What can go (Node.Yield) is added to what is free here, once for
+// each node and resource, because every class that proves a refusal asks for the sum.
 func (x *Index) look(v *view, b *cluster.Bucket) {
 	nodes, dims := len(b.Nodes), len(x.m.Dims.Names)
 	v.epoch, v.touched, v.made, v.nodes, v.dims = b.Epoch, b.Touched, x.kindsMade, nodes, dims
