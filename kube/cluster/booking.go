@@ -75,7 +75,7 @@ func (b *bookings) give(queues *tenancy.Tenancy, at *nodes) {
 			continue
 		}
 		if all == nil {
-			all = at.list()
+			all = at.All()
 		}
 		for _, v := range convert.Bookings(q.BerthQueue, all, func(name string) []string { return b.given[name].Nodes }) {
 			want[v.Name] = v

@@ -5,41 +5,39 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/berth-dev/berth/engine"
 )
 
 // A gang that must be in one zone may find its volumes in several: each was made where its pod was to go, and
 // then the plan changed. No node helps it, so it does not wait for one.
 
-// wholeGangs has all members of gangs that must be in one domain looked at, where one is.
-func (s *storage) wholeGangs() {
-	for key := range maps.Clone(s.again) {
-		if m := s.members.pods[key]; m != nil && m.inGang() && s.gangs.described[m.workload].Layout.Required != "" {
+// whole has all members of gangs that must be in one domain looked at, where one is.
+func (s *gangs) whole(again map[string]bool) {
+	for key := range maps.Clone(again) {
+		if m := s.members.pods[key]; m != nil && m.inGang() && s.described[m.workload].Layout.Required != "" {
 			for key := range s.members.gangs[m.workload] {
-				s.again[key] = true
+				again[key] = true
 			}
 		}
 	}
 }
 
 // findApart enters in the allowances of a gang's members that they have no domain in common.
-func (s *storage) findApart(allowed []*allowance) {
+func (f *Feed) findApart(allowed []*allowance) {
 	byGang := make(map[string][]*allowance)
 	for _, a := range allowed {
-		if a.m.inGang() && a.nodes != nil {
+		if a.m.inGang() && a.Nodes != nil {
 			byGang[a.m.workload] = append(byGang[a.m.workload], a)
 		}
 	}
 	//archtest:any-order each gang by itself: what is missing is entered in its own members alone
 	for gang, members := range byGang {
-		level := s.gangs.described[gang].Layout.Required
+		level := f.gangs.described[gang].Layout.Required
 		if level == "" {
 			continue
 		}
-		if reason := apart(level, s.parties(gang, members)); reason != "" {
+		if reason := apart(level, f.parties(gang, members)); reason != "" {
 			for _, a := range members {
-				a.missing = append(a.missing, reason)
+				a.Missing = append(a.Missing, reason)
 			}
 		}
 	}
@@ -51,20 +49,20 @@ type party struct {
 	domains map[string]bool
 }
 
-func (s *storage) parties(gang string, members []*allowance) (out []party) {
-	label := s.label(s.gangs.described[gang].Layout.Required)
+func (f *Feed) parties(gang string, members []*allowance) (out []party) {
+	label := f.tiers.Label(f.gangs.described[gang].Layout.Required)
 	add := func(name string, nodes []string) {
-		if in := s.domains(label, nodes); len(in) > 0 {
+		if in := f.nodes.domains(label, nodes); len(in) > 0 {
 			out = append(out, party{name, in})
 		}
 	}
-	for _, m := range s.members.sorted(gang) {
+	for _, m := range f.members.sorted(gang) {
 		if m.pod.Spec.NodeName != "" {
 			add(m.pod.Name, []string{m.pod.Spec.NodeName})
 		}
 	}
 	for _, a := range members {
-		add(a.m.pod.Name, a.nodes)
+		add(a.m.pod.Name, a.Nodes)
 	}
 	return out
 }
@@ -88,23 +86,14 @@ func apart(level string, parties []party) string {
 }
 
 // domains are those in which the nodes are.
-func (s *storage) domains(label string, nodes []string) map[string]bool {
+func (n *nodes) domains(label string, of []string) map[string]bool {
 	out := make(map[string]bool)
-	for _, name := range nodes {
-		if n := s.nodes.objects[name]; n != nil && n.Labels[label] != "" {
+	for _, name := range of {
+		if n := n.objects[name]; n != nil && n.Labels[label] != "" {
 			out[n.Labels[label]] = true
 		}
 	}
 	return out
-}
-
-// label is the node label of a level.
-func (s *storage) label(level string) string {
-	i := slices.IndexFunc(s.levels, func(l engine.Level) bool { return l.Name == level })
-	if i < 0 {
-		return level
-	}
-	return s.levels[i].Label
 }
 
 // listed names a few of them.

@@ -145,8 +145,8 @@ func (f *Feed) SetResourceClaim(c *resourcev1.ResourceClaim) {
 	f.devices.setClaim(key, c)
 	//archtest:any-order each has a signal of its own
 	for pod := range f.devices.users[key] {
-		if r := f.storage.preparing[pod]; r != nil {
-			r.poke()
+		if r := f.preparing[pod]; r != nil {
+			r.Poke()
 		}
 	}
 	f.out.wake()
@@ -385,7 +385,7 @@ func (f *Feed) giveDevices() {
 		d.follow()
 		var again []*member
 		for _, key := range sortedNames(d.pods) {
-			if m := f.members.pods[key]; m != nil && f.storage.preparing[key] == nil && (m.given || !f.owners.awaited(m.raw)) {
+			if m := f.members.pods[key]; m != nil && f.preparing[key] == nil && (m.given || !f.owners.awaited(m.raw)) {
 				again = append(again, m)
 			}
 		}

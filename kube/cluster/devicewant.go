@@ -100,7 +100,7 @@ func (f *Feed) Stranded(patience time.Duration) (out []DeviceWant, next time.Tim
 			next = again
 		}
 		users := d.idleUsers(key)
-		if slices.ContainsFunc(users, func(m *member) bool { return f.storage.preparing[m.key] != nil }) {
+		if slices.ContainsFunc(users, func(m *member) bool { return f.preparing[m.key] != nil }) {
 			continue
 		}
 		for _, m := range users {

@@ -17,10 +17,8 @@
 //	members       pods, by key and by gang                     -                                   -
 //	owners        controllers, their pods, their gangs         -                                   -
 //	gangs         PodGroups, descriptions as last given        PodGroup, members, owners, queue    one of these changes (redo)
-//	storage       claims, volumes, classes, reservations       -                                   -
-//	              nodes that a pod's claims allow              claims, volumes, classes, nodes     one of these changes (again, stale, all)
-//	attachments   limits and room of CSI drivers               -                                   -
-//	              volumes that a pod on a node counts for      claims, limits, members             a claim has another user (recount)
+//	volumes       internal/volumes says                        -                                   as it says (Waiting, Recount)
+//	preparing     starts whose claims are being seen to        -                                   -
 //	tenancy       internal/tenancy says                        -                                   as it says (Take)
 //	admissions    terms of pods, which workloads to decide on  members, tenancy, gangs             one of these changes (look, all)
 //	budgets       disruption budgets                           -                                   -

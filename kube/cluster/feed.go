@@ -15,6 +15,7 @@ import (
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/kube/cluster/internal/tenancy"
 	"github.com/berth-dev/berth/kube/cluster/internal/tiers"
+	"github.com/berth-dev/berth/kube/cluster/internal/volumes"
 	"github.com/berth-dev/berth/kube/convert"
 )
 
@@ -34,7 +35,8 @@ type Feed struct {
 	members    *members
 	owners     *owners
 	gangs      *gangs
-	storage    *storage
+	volumes    *volumes.Volumes
+	preparing  map[string]*Reservation // starts whose claims are being seen to, by pod
 	tenancy    *tenancy.Tenancy
 	admissions admissions
 	budgets    *budgets
@@ -114,7 +116,8 @@ func New(o Options) *Feed {
 	f.tenancy = tenancy.New(cmp.Or(o.Convert.GPU, DefaultGPU), o.Listener)
 	f.gangs = newGangs(f.out, f.members, f.owners, f.tenancy)
 	f.gangs.checked = f.checked
-	f.storage = newStorage(f.out, f.nodes, f.members, f.gangs, o.Levels)
+	f.volumes = volumes.New(volumes.Options{Nodes: f.nodes, Evictable: f.members.evictable, Wake: f.out.wake})
+	f.preparing = make(map[string]*Reservation)
 	f.budgets = newBudgets(f.out)
 	f.extended = newExtended()
 	f.devices = newDevices(o.Selects, o.Derives, o.Convert.GPUResource())
@@ -192,7 +195,7 @@ func (f *Feed) Follow(does bool) {
 func (f *Feed) Repeat() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.storage.all = true // claims that keep pods back
+	f.volumes.AllAgain() // claims that keep pods back
 	for _, key := range slices.Sorted(maps.Keys(f.members.pods)) {
 		if m := f.members.pods[key]; m.ours && m.waiting() {
 			f.listen.NotHonoured(m.pod, f.unheeded(m))

@@ -43,7 +43,7 @@ func TestMemoryOfPodsThatAreGone(t *testing.T) {
 	}
 	f.now = f.now.Add(time.Hour)
 	f.refusals.sweep()
-	if got := len(f.members.pods) + len(f.members.gangs) + len(f.gangs.redo) + len(f.refusals.by) + len(f.storage.users) + len(f.storage.again) + len(f.timers.list); got != 0 {
+	if got := len(f.members.pods) + len(f.members.gangs) + len(f.gangs.redo) + len(f.refusals.by) + len(f.preparing) + len(f.timers.list); got != 0 {
 		t.Errorf("%d things remembered: %+v", got, f)
 	}
 }

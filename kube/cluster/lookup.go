@@ -80,7 +80,7 @@ func (f *Feed) Node(name string) *corev1.Node {
 func (f *Feed) NodesWhere(is func(*corev1.Node) bool) []*corev1.Node {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	out := slices.DeleteFunc(f.nodes.list(), func(n *corev1.Node) bool { return !is(n) })
+	out := slices.DeleteFunc(f.nodes.All(), func(n *corev1.Node) bool { return !is(n) })
 	slices.SortFunc(out, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }

@@ -22,8 +22,10 @@ func newNodes() *nodes {
 	return &nodes{objects: make(map[string]*corev1.Node), given: make(map[string]*engine.Node)}
 }
 
-// list returns the nodes in no order.
-func (n *nodes) list() []*corev1.Node { return slices.Collect(maps.Values(n.objects)) }
+// All returns the nodes in no order, and Node the one of the name, nil for none.
+func (n *nodes) All() []*corev1.Node { return slices.Collect(maps.Values(n.objects)) }
+
+func (n *nodes) Node(name string) *corev1.Node { return n.objects[name] }
 
 // SetNode takes in a node.
 func (f *Feed) SetNode(n *corev1.Node) {
@@ -31,7 +33,7 @@ func (f *Feed) SetNode(n *corev1.Node) {
 	defer f.mu.Unlock()
 	old := f.nodes.objects[n.Name]
 	if old == nil || !maps.Equal(old.Labels, n.Labels) {
-		f.storage.all = true
+		f.volumes.AllAgain()
 		f.bookings.again()
 		f.surveyLater()
 	}
@@ -60,7 +62,7 @@ func (f *Feed) putNode(v engine.Node) bool {
 	if f.whatIf != nil {
 		v.Quarantine = "" // some of its work is of schedulers that leave it there
 	}
-	v.Allocatable = convert.With(v.Allocatable, f.storage.attached.onNode(v.Name))
+	v.Allocatable = convert.With(v.Allocatable, f.volumes.OnNode(v.Name))
 	f.devices.onNode(&v, f.nodes.objects[v.Name])
 	if old := f.nodes.given[v.Name]; old != nil {
 		c := *old
@@ -96,8 +98,11 @@ func (f *Feed) RemoveNode(n *corev1.Node) {
 		defer f.nameModels()
 	}
 	delete(f.nodes.given, n.Name)
-	f.storage.all = true
-	f.storage.nodeLeft()
+	f.volumes.AllAgain()
+	//archtest:any-order each has a signal of its own
+	for _, r := range f.preparing { // it may have been theirs
+		r.Poke()
+	}
 	f.arrivals.left(n.Name)
 	f.bookings.left(n.Name)
 	f.bookings.again()

@@ -3,6 +3,8 @@ package cluster
 import (
 	"time"
 
+	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
+
 	"github.com/berth-dev/berth/engine"
 )
 
@@ -75,7 +77,7 @@ func (m *Model) PriorityOf(pod string) int32 {
 	case known.foreign != nil && known.foreign.Priority != nil:
 		return *known.foreign.Priority
 	}
-	return priorityOf(known)
+	return schedulinghelper.PodPriority(known.pod)
 }
 
 // Holders are the workloads that have the resource on nodes that match the pod (namespace/name), most first.

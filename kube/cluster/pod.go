@@ -170,7 +170,8 @@ func (f *Feed) reenter(m *member) {
 // join enters the pod among its workload's members.
 func (f *Feed) join(m *member) {
 	f.members.pods[m.key] = m
-	f.storage.note(m)
+	f.volumes.Join(m.key, m.pod, m.needsClaims())
+	f.poke(m)
 	f.owners.join(m)
 	f.rules.join(m)
 	f.extended.join(m)
@@ -192,12 +193,13 @@ func (f *Feed) join(m *member) {
 // leave undoes join.
 func (f *Feed) leave(m *member) {
 	delete(f.members.pods, m.key)
-	f.storage.drop(m)
+	f.volumes.Leave(m.key, m.pod)
+	f.poke(m)
 	f.owners.leave(m)
 	f.rules.leave(m)
 	f.extended.leave(m)
 	f.devices.leave(m)
-	f.devices.left(m, f.storage.preparing[m.key])
+	f.devices.left(m, f.preparing[m.key])
 	f.foreign.leave(m)
 	f.made.leave(m)
 	f.expected.lookAt(m)
@@ -215,6 +217,13 @@ func (f *Feed) leave(m *member) {
 		cut(f.members.gangs, m.workload, m.key)
 		f.gangs.describeAgain(m.workload)
 		f.refusals.bequeath(m)
+	}
+}
+
+// poke has those look who see to the claims of the pod's start: the pod came in another version, or went.
+func (f *Feed) poke(m *member) {
+	if r := f.preparing[m.key]; r != nil {
+		r.Poke()
 	}
 }
 
@@ -276,7 +285,7 @@ func (f *Feed) put(m *member, v *engine.Pod) {
 	v.Labels = m.raw.Labels
 	f.attach(m, v)
 	if m.ours && m.bound() {
-		v.Ports = append(v.Ports, f.storage.held(m)...)
+		v.Ports = append(v.Ports, f.volumes.Held(m.key, m.pod)...)
 	}
 	if missing := f.claimDevices(m, v); len(missing) > 0 {
 		f.keepBack(m, missing)
@@ -311,7 +320,7 @@ func (f *Feed) giveAgain(members []*member) {
 	slices.SortFunc(members, func(a, b *member) int { return strings.Compare(a.key, b.key) })
 	for _, m := range members {
 		if m.needsClaims() {
-			f.storage.again[m.key] = true // it is given with what its claims allow
+			f.volumes.Again(m.key) // it is given with what its claims allow
 			continue
 		}
 		v := f.read(m.pod, m.terms)

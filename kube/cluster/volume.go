@@ -1,36 +1,23 @@
 package cluster
 
 import (
-	"maps"
-	"slices"
-	"strings"
-
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/component-helpers/storage/volume"
+
+	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/cluster/internal/volumes"
+	"github.com/berth-dev/berth/kube/convert"
 )
 
-// What the watches of claims, volumes and classes tell the feed.
+// What the watches of claims, volumes, classes and CSI drivers tell the feed, and what it gives the engine of it.
 
 // SetClaim takes in a claim.
 func (f *Feed) SetClaim(c *corev1.PersistentVolumeClaim) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if key := keyOf(c); !outdated(f.storage.claims[key], c) {
-		f.storage.setClaim(key, c)
-		f.moved(key)
-	}
-}
-
-// setClaim takes in a claim, nil where it is gone. The pod that has one which one pod at a time may use is given again.
-func (s *storage) setClaim(key string, c *corev1.PersistentVolumeClaim) {
-	was := s.claims[key]
-	if was != nil && forOnePod(was) || c != nil && forOnePod(c) {
-		s.holdAgain(key)
-	}
-	if s.claims[key] = c; c == nil {
-		delete(s.claims, key)
+	if key := keyOf(c); !outdated(f.volumes.Claim(key), c) {
+		f.volumes.SetClaim(key, c)
 	}
 }
 
@@ -38,8 +25,7 @@ func (s *storage) setClaim(key string, c *corev1.PersistentVolumeClaim) {
 func (f *Feed) RemoveClaim(c *corev1.PersistentVolumeClaim) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.storage.setClaim(keyOf(c), nil)
-	f.moved(keyOf(c))
+	f.volumes.SetClaim(keyOf(c), nil)
 }
 
 // LearnClaim takes in what the claim became by our own doing, ahead of the watch.
@@ -53,17 +39,15 @@ func (f *Feed) LearnClaim(c *corev1.PersistentVolumeClaim) {
 func (f *Feed) Claim(key string) *corev1.PersistentVolumeClaim {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.storage.claims[key]
+	return f.volumes.Claim(key)
 }
 
 // SetVolume takes in a volume.
 func (f *Feed) SetVolume(v *corev1.PersistentVolume) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if have := f.storage.volumes[v.Name]; !outdated(have, v) {
-		f.storage.volumes[v.Name] = v
-		f.volumeMoved(have)
-		f.volumeMoved(v)
+	if !outdated(f.volumes.Volume(v.Name), v) {
+		f.volumes.SetVolume(v)
 	}
 }
 
@@ -71,8 +55,7 @@ func (f *Feed) SetVolume(v *corev1.PersistentVolume) {
 func (f *Feed) RemoveVolume(v *corev1.PersistentVolume) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.storage.volumes, v.Name)
-	f.volumeMoved(v)
+	f.volumes.RemoveVolume(v)
 }
 
 // LearnVolume takes in what the volume became by our own doing, ahead of the watch.
@@ -86,68 +69,154 @@ func (f *Feed) LearnVolume(v *corev1.PersistentVolume) {
 func (f *Feed) Volume(name string) *corev1.PersistentVolume {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.storage.volumes[name]
-}
-
-// volumeMoved looks again at the pods that a volume, nil allowed, matters to.
-func (f *Feed) volumeMoved(v *corev1.PersistentVolume) {
-	if v == nil {
-		return
-	}
-	if v.Status.Phase == corev1.VolumeAvailable {
-		f.storage.stale[volume.GetPersistentVolumeClass(v)] = true
-	}
-	f.moved(claimOf(v))
-}
-
-// claimOf is the key of the claim that has the volume, "" for none.
-func claimOf(v *corev1.PersistentVolume) string {
-	if v.Spec.ClaimRef == nil {
-		return ""
-	}
-	return v.Spec.ClaimRef.Namespace + "/" + v.Spec.ClaimRef.Name
-}
-
-// free are the volumes of a class that are there for the taking, by name.
-func (s *storage) free(class string) []*corev1.PersistentVolume {
-	out := slices.DeleteFunc(slices.Collect(maps.Values(s.volumes)), func(v *corev1.PersistentVolume) bool {
-		return v.Status.Phase != corev1.VolumeAvailable || s.claimed[v.Name] || volume.GetPersistentVolumeClass(v) != class
-	})
-	slices.SortFunc(out, func(a, b *corev1.PersistentVolume) int { return strings.Compare(a.Name, b.Name) })
-	return out
+	return f.volumes.Volume(name)
 }
 
 // SetClass takes in a storage class.
 func (f *Feed) SetClass(c *storagev1.StorageClass) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.storage.classes[c.Name] = c
-	f.classesMoved()
-}
-
-// classesMoved has all claims looked at: few classes come and go.
-func (f *Feed) classesMoved() {
-	f.storage.all = true
-	for claim := range f.storage.holders { //archtest:any-order it fills a set
-		f.storage.countAgain(claim)
-	}
-	f.out.wake()
+	f.volumes.SetClass(c.Name, c)
 }
 
 // RemoveClass takes a storage class away.
 func (f *Feed) RemoveClass(c *storagev1.StorageClass) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.storage.classes, c.Name)
-	f.classesMoved()
+	f.volumes.SetClass(c.Name, nil)
 }
 
-// moved has the next cycle look at the claim's pods, and those who see to its volume look at once.
-func (f *Feed) moved(claim string) {
-	f.storage.lookAgain(claim)
-	f.storage.countAgain(claim)
-	f.storage.tell(claim)
-	f.out.wake()
+// SetCSIDriver takes in what a driver says of itself.
+func (f *Feed) SetCSIDriver(d *storagev1.CSIDriver) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.volumes.SetCSIDriver(d.Name, d)
+}
+
+// RemoveCSIDriver takes it away.
+func (f *Feed) RemoveCSIDriver(d *storagev1.CSIDriver) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.volumes.SetCSIDriver(d.Name, nil)
+}
+
+// SetCapacity takes in how much room a driver has.
+func (f *Feed) SetCapacity(c *storagev1.CSIStorageCapacity) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.volumes.SetCapacity(c)
+}
+
+// RemoveCapacity takes it away.
+func (f *Feed) RemoveCapacity(c *storagev1.CSIStorageCapacity) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.volumes.RemoveCapacity(c)
+}
+
+// SetCSINode takes in what drivers are on a node.
+func (f *Feed) SetCSINode(n *storagev1.CSINode) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.attachable(n.Name, n)
+}
+
+// RemoveCSINode takes that away.
+func (f *Feed) RemoveCSINode(n *storagev1.CSINode) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.attachable(n.Name, nil)
+}
+
+// attachable gives the nodes again on which another number of volumes can be attached.
+func (f *Feed) attachable(node string, n *storagev1.CSINode) {
+	switch f.volumes.SetCSINode(node, n) {
+	case volumes.One:
+		f.giveNode(node)
+	case volumes.Every:
+		for _, name := range sortedNames(f.nodes.objects) {
+			f.giveNode(name)
+		}
+	}
+}
+
+// giveNode gives a node again, as of now.
+func (f *Feed) giveNode(name string) {
+	if n := f.nodes.objects[name]; n != nil {
+		v := convert.Node(f.tiers.Located(n), f.opts)
+		v.Version = f.nodes.given[name].Version + 1 // what comes from the API is VersionBits above
+		f.putNode(v)
+	}
+}
+
+// attach adds what the pod's volumes take of the limits of its node.
+func (f *Feed) attach(m *member, v *engine.Pod) {
+	if takes := f.volumes.Takes(m.key, m.pod); takes != nil {
+		v.Spec.Requests = convert.With(v.Spec.Requests, takes)
+	}
+}
+
+// recountVolumes gives the pods again whose volumes are counted otherwise now.
+func (f *Feed) recountVolumes() {
+	var again []*member
+	for _, key := range f.volumes.Recount() {
+		if m := f.members.pods[key]; m != nil && m.given && m.bound() {
+			again = append(again, m)
+		}
+	}
+	f.giveAgain(again)
+}
+
+// needsClaims says whether claims decide where the pod may go.
+func (m *member) needsClaims() bool {
+	return m.ours && m.waiting() && len(volumes.ClaimsOf(m.pod)) > 0
+}
+
+// evictable says whether the engine has the pod of the key, and may evict it.
+func (s *members) evictable(key string) bool {
+	m := s.pods[key]
+	return m != nil && m.given && m.value != nil && m.value.Evictable
+}
+
+// allowance is what its claims allow a pod.
+type allowance struct {
+	*volumes.Allowance
+	m *member
+}
+
+// recheck looks again at the pods whose claims, or what those depend on, changed. Those whose volumes are being
+// seen to are left as they are until that has ended.
+func (f *Feed) recheck() {
+	again := f.volumes.Waiting()
+	if len(again) == 0 {
+		return
+	}
+	f.gangs.whole(again)
+	reading := f.volumes.Read()
+	var allowed []*allowance
+	for _, key := range sortedNames(again) {
+		if m := f.members.pods[key]; m != nil && m.needsClaims() && f.preparing[key] == nil && (m.given || !f.owners.awaited(m.raw)) {
+			allowed = append(allowed, &allowance{reading.Allow(m.key, m.pod), m})
+		}
+	}
+	f.findApart(allowed)
+	for _, a := range allowed {
+		f.giveWithClaims(a, reading)
+	}
+}
+
+// giveWithClaims hands the pod to the engine with the nodes that its claims allow, or keeps it back while they
+// are not there.
+func (f *Feed) giveWithClaims(a *allowance, reading *volumes.Reading) {
+	if len(a.Missing) > 0 {
+		f.keepBack(a.m, a.Missing)
+		return
+	}
+	v := f.read(a.m.pod, a.m.terms)
+	v.Nodes = reading.Without(a.m.key, a.Nodes)
+	v.Ports = append(v.Ports, a.Ports...)
+	v.Version = f.out.pods.next()
+	f.put(a.m, &v)
 }
 
 // outdated says whether of the same object a newer version is known.

@@ -23,6 +23,15 @@ type Tiers struct {
 // New returns the tiers of a cluster without any, for a scheduler of these levels, widest first.
 func New(levels []engine.Level) *Tiers { return &Tiers{levels: levels} }
 
+// Label is the node label of the level of the name, or the name where there is no such level.
+func (t *Tiers) Label(level string) string {
+	i := slices.IndexFunc(t.levels, func(l engine.Level) bool { return l.Name == level })
+	if i < 0 {
+		return level
+	}
+	return t.levels[i].Label
+}
+
 // Again has the levels found anew by the next Survey: nodes or objects have changed.
 func (t *Tiers) Again() { t.stale = true }
 

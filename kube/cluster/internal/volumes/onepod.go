@@ -1,4 +1,4 @@
-package cluster
+package volumes
 
 import (
 	"cmp"
@@ -21,11 +21,11 @@ func forOnePod(c *corev1.PersistentVolumeClaim) bool {
 // higher priority preempt that one, and so on its node alone. To the engine the claim is like a host port there: the
 // pod that has it takes the port, and so do those that want it.
 
-// held are what the pod, which has a node, keeps from others on it.
-func (s *storage) held(m *member) (out []engine.Port) {
-	for _, key := range claimsOf(m.pod) {
+// Held are what the pod, which has a node, keeps from others on it.
+func (s *Volumes) Held(pod string, p *corev1.Pod) (out []engine.Port) {
+	for _, key := range ClaimsOf(p) {
 		if c := s.claims[key]; c != nil && forOnePod(c) {
-			out = append(out, engine.Port{Protocol: engine.Exclusive, Port: 1, IP: inWords(c, m.key)})
+			out = append(out, engine.Port{Protocol: engine.Exclusive, Port: 1, IP: inWords(c, pod)})
 		}
 	}
 	return out
@@ -44,55 +44,55 @@ type contest struct {
 
 // contested returns what the pod would have to take from pods that the engine may evict for it. ok is false where one of those
 // that have its claims is not of a lower priority, or not on the same node as the others, or never evicted.
-func (s *storage) contested(m *member) (out contest, ok bool) {
-	if p := m.pod.Spec.PreemptionPolicy; p != nil && *p == corev1.PreemptNever {
+func (s *Volumes) contested(p *corev1.Pod) (out contest, ok bool) {
+	if policy := p.Spec.PreemptionPolicy; policy != nil && *policy == corev1.PreemptNever {
 		return contest{}, false
 	}
-	for _, key := range claimsOf(m.pod) {
+	for _, key := range ClaimsOf(p) {
 		c := s.claims[key]
 		if c == nil || !forOnePod(c) {
 			continue
 		}
 		for _, holder := range slices.Sorted(maps.Keys(s.holders[key])) {
 			h := s.holders[key][holder]
-			node := h.pod.Spec.NodeName
-			if h.value == nil || !h.value.Evictable || !h.given || priorityOf(h) >= priorityOf(m) || out.node != "" && out.node != node {
+			node := h.Spec.NodeName
+			if !s.evictable(holder) || priorityOf(h) >= priorityOf(p) || out.node != "" && out.node != node {
 				return contest{}, false
 			}
 			out.node = node
-			out.ports = append(out.ports, engine.Port{Protocol: engine.Exclusive, Port: 1, IP: inWords(c, h.key)})
+			out.ports = append(out.ports, engine.Port{Protocol: engine.Exclusive, Port: 1, IP: inWords(c, holder)})
 		}
 	}
 	return out, out.node != ""
 }
 
-func priorityOf(m *member) int32 { return schedulinghelper.PodPriority(m.pod) }
+func priorityOf(p *corev1.Pod) int32 { return schedulinghelper.PodPriority(p) }
 
 // rival is the pod for which another must leave alone a claim that one pod at a time may use: one on a node, or
 // the first of those that wait, by priority and age. Nil: there is none.
-func (s *storage) rival(m *member, claim string) *member {
+func (s *Volumes) rival(pod string, p *corev1.Pod, claim string) *corev1.Pod {
 	if held := s.holders[claim]; len(held) > 0 {
 		return held[slices.Min(slices.Collect(maps.Keys(held)))]
 	}
-	first := m
+	first, at := p, pod
 	//archtest:any-order the highest priority wins, then the oldest, and of equals the one with the least key
-	for _, o := range s.users[claim] {
-		if cmp.Or(cmp.Compare(priorityOf(first), priorityOf(o)), o.pod.CreationTimestamp.Compare(first.pod.CreationTimestamp.Time), cmp.Compare(o.key, first.key)) < 0 {
-			first = o
+	for key, o := range s.users[claim] {
+		if cmp.Or(cmp.Compare(priorityOf(first), priorityOf(o)), o.CreationTimestamp.Compare(first.CreationTimestamp.Time), cmp.Compare(key, at)) < 0 {
+			first, at = o, key
 		}
 	}
-	if first == m {
+	if at == pod {
 		return nil
 	}
 	return first
 }
 
 // inUse are sentences about claims that another pod must be done with first.
-func (s *storage) inUse(m *member) (out []string) {
-	for _, key := range claimsOf(m.pod) {
+func (s *Volumes) inUse(pod string, p *corev1.Pod) (out []string) {
+	for _, key := range ClaimsOf(p) {
 		if c := s.claims[key]; c != nil && forOnePod(c) {
-			if rival := s.rival(m, key); rival != nil {
-				out = append(out, inWords(c, rival.pod.Name))
+			if rival := s.rival(pod, p, key); rival != nil {
+				out = append(out, inWords(c, rival.Name))
 			}
 		}
 	}
