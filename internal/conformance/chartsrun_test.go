@@ -137,24 +137,9 @@ func (l *live) set(objects ...runtime.Object) {
 		o := o.DeepCopyObject()
 		l.stamp(o.(metav1.Object))
 		switch o := o.(type) {
-		case *corev1.Node:
-			l.feed.SetNode(o)
-		case *corev1.Namespace:
-			l.feed.SetNamespace(o)
-		case *corev1.Pod:
-			l.feed.SetPod(o)
-		case *corev1.Service:
-			l.feed.SetService(o)
-		case *corev1.PersistentVolumeClaim:
-			l.feed.SetClaim(o)
-		case *corev1.PersistentVolume:
-			l.feed.SetVolume(o)
-		case *storagev1.StorageClass:
-			l.feed.SetClass(o)
-		case *storagev1.CSINode:
-			l.feed.SetCSINode(o)
-		case *appsv1.StatefulSet, *appsv1.ReplicaSet:
-			l.feed.SetOwner(o.(metav1.Object))
+		case *corev1.Node, *corev1.Namespace, *corev1.Pod, *corev1.Service, *corev1.PersistentVolumeClaim, *corev1.PersistentVolume, *storagev1.StorageClass,
+			*storagev1.CSINode, *appsv1.StatefulSet, *appsv1.ReplicaSet:
+			l.feed.Set(o.(metav1.Object))
 		default:
 			panic(fmt.Sprintf("%T", o))
 		}

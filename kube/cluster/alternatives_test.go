@@ -17,7 +17,7 @@ func TestAlternativesCountWhatThereIs(t *testing.T) {
 	selected := func(expression string) []resourcev1.DeviceSelector {
 		return []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: expression}}}
 	}
-	f.SetDeviceClass(&resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Spec: resourcev1.DeviceClassSpec{Selectors: selected("true")}})
+	f.Set(&resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Spec: resourcev1.DeviceClassSpec{Selectors: selected("true")}})
 	slice := func(node, kind, profile string, devices ...string) *resourcev1.ResourceSlice {
 		s := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: resourcev1.ResourceSliceSpec{
 			Driver: refereeDriver, Pool: resourcev1.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: 1}, NodeName: &node,
@@ -42,9 +42,9 @@ func TestAlternativesCountWhatThereIs(t *testing.T) {
 	p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "c", ResourceClaimName: &claim.Name}}
 	bare := node("n0", "r1", 0)
 	bare.ResourceVersion = "3"
-	f.SetNode(bare)
-	f.SetResourceClaim(claim)
-	f.SetPod(p)
+	f.Set(bare)
+	f.Set(claim)
+	f.Set(p)
 	step := func(what string, whole, parts int64) {
 		t.Helper()
 		f.Settle()
@@ -55,15 +55,15 @@ func TestAlternativesCountWhatThereIs(t *testing.T) {
 		}
 	}
 	step("without devices", 0, 0)
-	f.SetSlice(slice("n0", "gpu", "", "a", "b"))
+	f.Set(slice("n0", "gpu", "", "a", "b"))
 	step("with those of the second alternative", 2, 0)
 	part := slice("n1", "mig", "1g.10gb", "m")
-	f.SetSlice(part)
+	f.Set(part)
 	v := f.devices.Device(refereeDriver + "/n1/m").OfGPU()
 	if v == 0 || v >= engine.Whole {
 		t.Fatalf("a part is %d", v)
 	}
 	step("with a device of the first", 0, v)
-	f.RemoveSlice(part)
+	f.Remove(part)
 	step("when that has gone", 2, 0)
 }

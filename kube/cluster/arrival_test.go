@@ -18,7 +18,7 @@ func (s *stage) needsNodes(p *corev1.Pod, at time.Time) {
 	s.version++
 	p.ResourceVersion = fmt.Sprint(s.version)
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(at)}}
-	s.SetPod(p)
+	s.Set(p)
 }
 
 // arrives has a node come, now.
@@ -29,7 +29,7 @@ func (s *stage) arrives(name string, gpus int64, change ...func(*corev1.Node)) {
 	for _, f := range change {
 		f(n)
 	}
-	s.SetNode(n)
+	s.Set(n)
 }
 
 func (s *stage) on(key string) string { return s.members.pods[key].pod.Spec.NodeName }

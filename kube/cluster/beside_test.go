@@ -16,21 +16,21 @@ import (
 func besides(plugin int64, drivers ...*resourcev1.ResourceSlice) *claimed {
 	w := newClaimed()
 	for _, name := range []string{"n0", "n1"} {
-		w.RemoveSlice(cardsOn(name, "a", "b"))
+		w.Remove(cardsOn(name, "a", "b"))
 	}
 	n := node("n0", "r1", plugin)
 	n.ResourceVersion = w.next()
-	w.SetNode(n)
+	w.Set(n)
 	n = node("n1", "r1", 0)
 	n.ResourceVersion = w.next()
-	w.RemoveNode(n)
+	w.Remove(n)
 	for _, s := range drivers {
-		w.SetSlice(s)
+		w.Set(s)
 	}
 	class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "nics"}, Spec: resourcev1.DeviceClassSpec{
 		Selectors: []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: `device.driver == "dra.net"`}}},
 	}}
-	w.SetDeviceClass(class)
+	w.Set(class)
 	return w
 }
 
@@ -84,17 +84,17 @@ func TestDevicesBesideGPUs(t *testing.T) {
 		if c.backed {
 			class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpus"}, Spec: resourcev1.DeviceClassSpec{ExtendedResourceName: new("nvidia.com/gpu")}}
 			class.Spec.Selectors = []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: `device.driver == "gpu.nvidia.com"`}}}
-			w.SetDeviceClass(class)
+			w.Set(class)
 		}
 		p := pod("p", 1)
 		p.UID, p.ResourceVersion = types.UID("p"), w.next()
 		if c.asks == "gpu nic" {
 			claim := w.claim("nic", "", "")
 			claim.Spec.Devices.Requests[0].Exactly.DeviceClassName = "nics"
-			w.SetResourceClaim(claim)
+			w.Set(claim)
 			p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "nic", ResourceClaimName: new("nic")}}
 		}
-		w.SetPod(p)
+		w.Set(p)
 		w.Settle()
 		w.state.Apply(w.changes.take()...)
 		plan := w.state.Plan(noon)
@@ -119,12 +119,12 @@ func TestResourcesByClaims(t *testing.T) {
 	w := besides(8, nics)
 	class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "wide"}, Spec: resourcev1.DeviceClassSpec{ExtendedResourceName: new("example.com/nic")}}
 	class.Spec.Selectors = []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: `device.driver == "dra.net"`}}}
-	w.SetDeviceClass(class)
+	w.Set(class)
 	for i := range 3 {
 		p := pod(fmt.Sprint("p", i), 2)
 		p.UID, p.ResourceVersion = types.UID(p.Name), w.next()
 		p.Spec.Containers[0].Resources.Requests["example.com/nic"] = resource.MustParse("1")
-		w.SetPod(p)
+		w.Set(p)
 	}
 	w.Settle()
 	w.Settle()

@@ -41,13 +41,7 @@ func selectorOf(b *policyv1.PodDisruptionBudget) labels.Selector {
 	return s
 }
 
-// SetBudget takes in a PodDisruptionBudget.
-func (f *Feed) SetBudget(b *policyv1.PodDisruptionBudget) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.budgets.set(b)
-}
-
+// set takes in a PodDisruptionBudget, and remove takes one away.
 func (s *budgets) set(b *policyv1.PodDisruptionBudget) {
 	key := b.Namespace + "/" + b.Name
 	is, was := &budget{selectorOf(b), int(max(0, b.Status.DisruptionsAllowed))}, s.in[b.Namespace][key]
@@ -60,13 +54,6 @@ func (s *budgets) set(b *policyv1.PodDisruptionBudget) {
 	if was == nil || was.allowed != is.allowed {
 		s.out.put(engine.Change{Disruption: &engine.Disruption{Key: key, Version: s.out.derived.next(), Allowed: is.allowed}})
 	}
-}
-
-// RemoveBudget takes a PodDisruptionBudget away.
-func (f *Feed) RemoveBudget(b *policyv1.PodDisruptionBudget) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.budgets.remove(b)
 }
 
 func (s *budgets) remove(b *policyv1.PodDisruptionBudget) {

@@ -265,10 +265,8 @@ func (f *Feed) regroup(groups ...string) {
 	}
 }
 
-// SetComposite takes in a CompositePodGroup.
-func (f *Feed) SetComposite(c *schedulingv1alpha3.CompositePodGroup) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// setComposite takes in a CompositePodGroup.
+func (f *Feed) setComposite(c *schedulingv1alpha3.CompositePodGroup) {
 	key, had := convert.CompositeKey(c.Namespace, c.Name), ""
 	trees := f.gangs.forest
 	old := trees.composites[key]
@@ -291,10 +289,8 @@ func (f *Feed) SetComposite(c *schedulingv1alpha3.CompositePodGroup) {
 	f.begunAbove(key)
 }
 
-// RemoveComposite takes a CompositePodGroup away.
-func (f *Feed) RemoveComposite(c *schedulingv1alpha3.CompositePodGroup) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// removeComposite takes a CompositePodGroup away.
+func (f *Feed) removeComposite(c *schedulingv1alpha3.CompositePodGroup) {
 	key := convert.CompositeKey(c.Namespace, c.Name)
 	trees := f.gangs.forest
 	if trees.composites[key] == nil {

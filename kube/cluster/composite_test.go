@@ -37,62 +37,62 @@ func TestRootChanges(t *testing.T) {
 		}
 	}
 	p := edited(grouped("g-0", "g"), func(p *corev1.Pod) { p.UID, p.ResourceVersion = "g-0", "7" })
-	f.SetPod(p)
+	f.Set(p)
 	at(f, "without its group", "default/podgroup/g")
-	f.SetGroup(part("g", "b"))
+	f.Set(part("g", "b"))
 	at(f, "without its parent", "default/compositepodgroup/b")
-	f.SetComposite(composed("b", "a", "b1"))
+	f.Set(composed("b", "a", "b1"))
 	at(f, "without the root", "default/compositepodgroup/a")
-	f.SetComposite(composed("a", "", "a1"))
+	f.Set(composed("a", "", "a1"))
 	at(f, "with all", "default/compositepodgroup/a")
 	if f.members.pods["default/g-0"].terms == nil {
 		t.Fatal("it was not decided about")
 	}
-	f.RemoveComposite(composed("b", "a", "b1"))
-	f.SetComposite(composed("b", "c", "b2"))
+	f.Remove(composed("b", "a", "b1"))
+	f.Set(composed("b", "c", "b2"))
 	at(f, "made anew below another, which does not exist", "default/compositepodgroup/c")
-	f.SetComposite(composed("c", "", "c1"))
+	f.Set(composed("c", "", "c1"))
 	at(f, "which exists", "default/compositepodgroup/c")
 
 	bound := p.DeepCopy()
 	bound.ResourceVersion, bound.Spec.NodeName = "8", "n1"
 	m := f.members.pods["default/g-0"]
 	bound.Status.Conditions = append(bound.Status.Conditions, *f.admission(m))
-	f.SetPod(bound)
+	f.Set(bound)
 	at(f, "on a node", "default/compositepodgroup/c")
-	f.RemoveComposite(composed("b", "c", "b2"))
-	f.SetComposite(composed("b", "a", "b3"))
+	f.Remove(composed("b", "c", "b2"))
+	f.Set(composed("b", "a", "b3"))
 	at(f, "on a node, its parent made anew below the first", "default/compositepodgroup/c")
-	f.RemoveComposite(composed("c", "", "c1"))
+	f.Remove(composed("c", "", "c1"))
 	at(f, "on a node, its root gone", "default/compositepodgroup/c")
 	if g, ok := f.gangs.described["default/compositepodgroup/c"]; !ok || g.Invalid != "" || len(g.Groups) != 2 {
 		t.Errorf("its gang is %+v, %v", g, ok)
 	}
 
 	later := newClock()
-	later.SetPod(bound)
-	later.SetGroup(part("g", "b"))
-	later.SetComposite(composed("a", "", "a1"))
-	later.SetComposite(composed("b", "a", "b3"))
+	later.Set(bound)
+	later.Set(part("g", "b"))
+	later.Set(composed("a", "", "a1"))
+	later.Set(composed("b", "a", "b3"))
 	at(later, "for a scheduler that starts later", "default/compositepodgroup/c")
 }
 
 // A group that is deleted takes the pods that wait with it, and one that comes back brings them back.
 func TestGroupOfATreeGoes(t *testing.T) {
 	f := newClock()
-	f.SetComposite(composed("a", "", "a"))
-	f.SetGroup(part("g", "a"))
-	f.SetPod(edited(grouped("g-0", "g"), func(p *corev1.Pod) { p.UID, p.ResourceVersion = "g-0", "7" }))
+	f.Set(composed("a", "", "a"))
+	f.Set(part("g", "a"))
+	f.Set(edited(grouped("g-0", "g"), func(p *corev1.Pod) { p.UID, p.ResourceVersion = "g-0", "7" }))
 	for range 2 {
 		f.Settle()
 		if got := f.Find("default/g-0").Workload; got != "default/compositepodgroup/a" {
 			t.Errorf("with the group: %s", got)
 		}
-		f.RemoveGroup(part("g", "a"))
+		f.Remove(part("g", "a"))
 		f.Settle()
 		if g := f.gangs.described["default/compositepodgroup/a"]; len(g.Groups) != 0 {
 			t.Errorf("without the group: %+v", g.Groups)
 		}
-		f.SetGroup(part("g", "a"))
+		f.Set(part("g", "a"))
 	}
 }

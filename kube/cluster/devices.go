@@ -133,10 +133,8 @@ func (d *devices) holds(key string, does bool) {
 	}
 }
 
-// SetResourceClaim takes in a resource claim.
-func (f *Feed) SetResourceClaim(c *resourcev1.ResourceClaim) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// setResourceClaim takes in a resource claim.
+func (f *Feed) setResourceClaim(c *resourcev1.ResourceClaim) {
 	key := keyOf(c)
 	if outdated(f.devices.claims[key], c) {
 		return
@@ -152,10 +150,8 @@ func (f *Feed) SetResourceClaim(c *resourcev1.ResourceClaim) {
 	f.out.wake()
 }
 
-// RemoveResourceClaim takes a resource claim away.
-func (f *Feed) RemoveResourceClaim(c *resourcev1.ResourceClaim) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// removeResourceClaim takes a resource claim away.
+func (f *Feed) removeResourceClaim(c *resourcev1.ResourceClaim) {
 	if have := f.devices.claims[keyOf(c)]; have != nil && have.UID != c.UID {
 		return // another has its name by now
 	}
@@ -188,29 +184,6 @@ func (f *Feed) TakenAlternatives(pod string) (out []string) {
 	return out
 }
 
-// LearnResourceClaim takes in what the claim became by our own doing, ahead of the watch.
-func (f *Feed) LearnResourceClaim(c *resourcev1.ResourceClaim) {
-	if have := f.ResourceClaim(keyOf(c)); have != nil && have.UID == c.UID {
-		f.SetResourceClaim(c)
-	}
-}
-
-// SetSlice takes in devices that a driver offers.
-func (f *Feed) SetSlice(s *resourcev1.ResourceSlice) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.devices.SetSlice(s)
-	f.out.wake()
-}
-
-// RemoveSlice takes them away.
-func (f *Feed) RemoveSlice(s *resourcev1.ResourceSlice) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.devices.RemoveSlice(s.Name)
-	f.out.wake()
-}
-
 // holdersMoved has the pods looked at whose claims have devices of the node: what they are charged depends on what these are.
 func (d *devices) holdersMoved(node string) {
 	//archtest:any-order it fills a set
@@ -219,22 +192,6 @@ func (d *devices) holdersMoved(node string) {
 			d.pods[key] = true
 		}
 	}
-}
-
-// SetTaintRule takes in a rule by which devices have a taint.
-func (f *Feed) SetTaintRule(r *resourcev1.DeviceTaintRule) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.devices.SetTaintRule(r)
-	f.out.wake()
-}
-
-// RemoveTaintRule takes it away.
-func (f *Feed) RemoveTaintRule(r *resourcev1.DeviceTaintRule) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.devices.RemoveTaintRule(r.Name)
-	f.out.wake()
 }
 
 // lookAtAll has every claim looked at, and every pod that asks for devices.

@@ -29,9 +29,9 @@ func speak(t *testing.T, name string, objects ...string) *speaking {
 	s.Speak(all.Find(name))
 	s.state = engine.Load(engine.Snapshot{}, engine.Config{})
 	for i := range 2 {
-		s.SetNode(node(fmt.Sprintf("n%d", i), "r", 4))
+		s.Set(node(fmt.Sprintf("n%d", i), "r", 4))
 	}
-	s.SetNamespace(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", Labels: map[string]string{corev1.LabelMetadataName: "default"}}})
+	s.Set(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", Labels: map[string]string{corev1.LabelMetadataName: "default"}}})
 	for _, text := range objects {
 		s.foreign1(t, text)
 	}
@@ -47,7 +47,7 @@ func (s *speaking) foreign1(t *testing.T, text string) {
 	s.uid++
 	u.SetUID(types.UID(fmt.Sprintf("foreign-%d", s.uid)))
 	u.SetGeneration(1)
-	s.SetForeign(u)
+	s.Set(u)
 }
 
 // add brings pods of the scheduler with the labels and annotations, one for each number of GPUs.
@@ -55,7 +55,7 @@ func (s *speaking) add(scheduler, name string, labels, annotations map[string]st
 	for i, n := range gpus {
 		p := pod(fmt.Sprintf("%s-%d", name, i), n)
 		p.UID, p.Spec.SchedulerName, p.Labels, p.Annotations = types.UID(p.Name), scheduler, labels, annotations
-		s.SetPod(p)
+		s.Set(p)
 	}
 }
 
@@ -227,8 +227,8 @@ func TestTwoDialectsOfAPod(t *testing.T) {
 				s.Speak(all.Find(d))
 			}
 			s.state = engine.Load(engine.Snapshot{}, engine.Config{})
-			s.SetNode(node("n0", "r", 8))
-			s.SetNamespace(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", Labels: map[string]string{corev1.LabelMetadataName: "default"}}})
+			s.Set(node("n0", "r", 8))
+			s.Set(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", Labels: map[string]string{corev1.LabelMetadataName: "default"}}})
 			for _, text := range objects {
 				s.foreign1(t, text)
 			}

@@ -3,7 +3,7 @@
 // which queue pays, which terms were decided, which nodes a pod's volumes allow, which budgets cover it.
 //
 // It has no client, no goroutine and no clock but the one that it is given. The watcher of a cluster calls Set and Remove for
-// every object and Settle before every plan; what is to be told to people goes to a Listener, and requests to the API
+// every object (objects.go) and Settle before every plan; what is to be told to people goes to a Listener, and requests to the API
 // server are somebody else's. kube/scheduler calls it live; a Model, which puts an engine behind it, answers what-ifs for
 // diagnose.
 //

@@ -161,14 +161,12 @@ func (f *Feed) ExtendedClaimOf(uid string) *resourcev1.ResourceClaim {
 	return f.devices.claims[f.devices.extra[types.UID(uid)]]
 }
 
-// SetDeviceClass takes in a device class.
-func (f *Feed) SetDeviceClass(c *resourcev1.DeviceClass) {
+// setDeviceClass takes in a device class.
+func (f *Feed) setDeviceClass(c *resourcev1.DeviceClass) {
 	name := ""
 	if c.Spec.ExtendedResourceName != nil {
 		name = *c.Spec.ExtendedResourceName
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.devices.classes[c.Name] = c
 	f.devices.classMoved()
 	f.backs(c.Name, name)
@@ -176,10 +174,8 @@ func (f *Feed) SetDeviceClass(c *resourcev1.DeviceClass) {
 	f.out.wake()
 }
 
-// RemoveDeviceClass takes a device class away.
-func (f *Feed) RemoveDeviceClass(c *resourcev1.DeviceClass) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// removeDeviceClass takes a device class away.
+func (f *Feed) removeDeviceClass(c *resourcev1.DeviceClass) {
 	delete(f.devices.classes, c.Name)
 	f.devices.classMoved()
 	f.backs(c.Name, "")

@@ -20,8 +20,8 @@ func TestResourceOfADeviceClass(t *testing.T) {
 	bare.ResourceVersion, plugin.ResourceVersion = "1", "2"
 	p := pod("p", 1)
 	p.UID, p.ResourceVersion = "p", "3"
-	f.SetNode(bare)
-	f.SetPod(p)
+	f.Set(bare)
+	f.Set(p)
 	step := func(what string, want ...why.Feature) {
 		t.Helper()
 		f.Settle()
@@ -37,18 +37,18 @@ func TestResourceOfADeviceClass(t *testing.T) {
 		}
 	}
 	step("as it comes")
-	f.SetDeviceClass(class)
+	f.Set(class)
 	step("a class comes", why.Claims)
-	f.SetNode(plugin)
+	f.Set(plugin)
 	step("a node offers it")
 	plugin.ResourceVersion = "9"
-	f.RemoveNode(plugin)
+	f.Remove(plugin)
 	step("the node goes", why.Claims)
-	f.RemoveDeviceClass(class)
+	f.Remove(class)
 	step("the class goes")
 	q := pod("q", 0)
 	q.UID, q.ResourceVersion = "q", "4"
 	q.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"deviceclass.resource.kubernetes.io/gpus": resource.MustParse("1")}
-	f.SetPod(q)
+	f.Set(q)
 	step("by the name of the class", why.Claims)
 }

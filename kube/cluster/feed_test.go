@@ -31,14 +31,14 @@ func newClock() *clock {
 // Nothing is kept of what is gone.
 func TestMemoryOfPodsThatAreGone(t *testing.T) {
 	f := newClock()
-	f.SetNode(node("n1", "r1", 1))
+	f.Set(node("n1", "r1", 1))
 	for i := range 50 {
 		p := pod(fmt.Sprintf("p-%d", i), 9, "gang", fmt.Sprintf("g-%d", i%5), "min", "nonsense", "typo", "x")
 		p.UID, p.ResourceVersion = types.UID(p.Name), fmt.Sprint(1000+i)
-		f.SetPod(p)
+		f.Set(p)
 		f.Settle()
 		f.Refuse("default/"+p.Name, "n1", "no")
-		f.RemovePod(p)
+		f.Remove(p)
 		f.Settle()
 	}
 	f.now = f.now.Add(time.Hour)
@@ -55,13 +55,13 @@ func TestPodWaitsForItsController(t *testing.T) {
 		f := newClock()
 		p := ownedPod("train", 0)
 		p.UID, p.ResourceVersion, p.CreationTimestamp.Time = "p", "1", f.now
-		f.SetPod(p)
+		f.Set(p)
 		again := f.Settle()
 		if want := noon.Add(ownerPatience + ownerGranularity); !again.Equal(want) || len(f.changes.take()) > 0 {
 			t.Fatalf("given at once, or to be asked again at %v, want %v", again, want)
 		}
 		if comes {
-			f.SetOwner(job("train", 1))
+			f.Set(job("train", 1))
 		} else {
 			f.now = again
 		}
@@ -75,26 +75,26 @@ func TestPodWaitsForItsController(t *testing.T) {
 // Owner references are what anybody writes: controllers that form a circle are taken in and taken away as others are.
 func TestControllersInACircle(t *testing.T) {
 	f := newClock()
-	f.SetNode(node("n1", "r1", 1))
+	f.Set(node("n1", "r1", 1))
 	at := func(name, by string) *batchv1.Job {
 		j := job(name, 1)
 		j.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: by, UID: types.UID("uid-" + by), Controller: new(true)}}
 		return j
 	}
 	for by, name := range map[string]string{"a": "b", "b": "c", "c": "a", "d": "d"} {
-		f.SetOwner(at(name, by))
+		f.Set(at(name, by))
 	}
 	for _, name := range []string{"a", "d"} {
 		p := ownedPod(name, 0)
 		p.UID, p.ResourceVersion = types.UID("p-"+name), "1"
-		f.SetPod(p)
+		f.Set(p)
 	}
 	f.Settle()
 	if got := len(f.changes.take()); got != 3 {
 		t.Errorf("%d changes, want a node and two pods", got)
 	}
 	for _, name := range []string{"a", "b", "c", "d"} {
-		f.RemoveOwner(job(name, 1))
+		f.Remove(job(name, 1))
 	}
 	f.Settle()
 	if len(f.owners.all)+len(f.owners.below) > 0 {

@@ -140,10 +140,8 @@ func (f *Feed) SchedulerNames() []string {
 	return slices.Clone(f.opts.SchedulerNames)
 }
 
-// SetForeign takes in an object of a dialect's kind. Others, and those of dialects that are not in use, are passed over.
-func (f *Feed) SetForeign(u *unstructured.Unstructured) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// setForeign takes in an object of a dialect's kind. Others, and those of dialects that are not in use, are passed over.
+func (f *Feed) setForeign(u *unstructured.Unstructured) {
 	s := f.foreign
 	kind := u.GetKind() + "." + u.GroupVersionKind().Group
 	by, ok := s.kinds[kind]
@@ -219,10 +217,8 @@ func (f *Feed) reread() {
 	}
 }
 
-// RemoveForeign takes an object of a dialect's away.
-func (f *Feed) RemoveForeign(u *unstructured.Unstructured) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// removeForeign takes an object of a dialect's away.
+func (f *Feed) removeForeign(u *unstructured.Unstructured) {
 	s := f.foreign
 	kind := u.GetKind() + "." + u.GroupVersionKind().Group
 	by, ok := s.kinds[kind]
@@ -281,10 +277,8 @@ func (s *foreign) topologies() (out [][]dialect.Tier) {
 	return out
 }
 
-// SetPriorityClass takes in a priority class, which dialects look up by name.
-func (f *Feed) SetPriorityClass(c *schedulingv1.PriorityClass) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// setPriorityClass takes in a priority class, which dialects look up by name.
+func (f *Feed) setPriorityClass(c *schedulingv1.PriorityClass) {
 	f.tellKeys(c)
 	if n, ok := f.foreign.classes[c.Name]; !ok || n != c.Value {
 		f.foreign.classes[c.Name] = c.Value
@@ -300,10 +294,8 @@ func (f *Feed) tellKeys(o Object) {
 	}
 }
 
-// RemovePriorityClass takes a priority class away.
-func (f *Feed) RemovePriorityClass(c *schedulingv1.PriorityClass) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// removePriorityClass takes a priority class away.
+func (f *Feed) removePriorityClass(c *schedulingv1.PriorityClass) {
 	delete(f.foreign.classes, c.Name)
 	f.listen.Forget(c.UID)
 	f.reenterForeign()

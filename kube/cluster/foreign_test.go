@@ -174,9 +174,9 @@ func TestForeignKeysOfOwners(t *testing.T) {
 // A namespace and a priority class that ask another scheduler for something are told of themselves.
 func TestForeignKeysOfOthers(t *testing.T) {
 	s := newStage(t, "kai")
-	s.SetNamespace(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "dev", UID: "dev", Labels: map[string]string{"kubernetes.io/metadata.name": "dev"}, Annotations: map[string]string{"yunikorn.apache.org/namespace.quota": "{}"}}})
-	s.SetPriorityClass(&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "kept", UID: "kept", Annotations: map[string]string{"yunikorn.apache.org/allow-preemption": "false"}}})
-	s.SetPriorityClass(&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "plain", UID: "plain"}})
+	s.Set(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "dev", UID: "dev", Labels: map[string]string{"kubernetes.io/metadata.name": "dev"}, Annotations: map[string]string{"yunikorn.apache.org/namespace.quota": "{}"}}})
+	s.Set(&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "kept", UID: "kept", Annotations: map[string]string{"yunikorn.apache.org/allow-preemption": "false"}}})
+	s.Set(&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "plain", UID: "plain"}})
 	var got []string
 	for _, o := range sortedNames(s.told) {
 		got = append(got, s.told[o]...)

@@ -14,75 +14,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 )
-
-func (w *watched) set(o metav1.Object) {
-	switch o := o.(type) {
-	case *corev1.Node:
-		w.SetNode(o)
-	case *corev1.Pod:
-		w.SetPod(o)
-	case *appsv1.ReplicaSet:
-		w.SetOwner(o)
-	case *corev1.Service:
-		w.SetService(o)
-	case *corev1.Namespace:
-		w.SetNamespace(o)
-	case *policyv1.PodDisruptionBudget:
-		w.SetBudget(o)
-	case *corev1.PersistentVolumeClaim:
-		w.SetClaim(o)
-	case *corev1.PersistentVolume:
-		w.SetVolume(o)
-	case *storagev1.StorageClass:
-		w.SetClass(o)
-	case *storagev1.CSINode:
-		w.SetCSINode(o)
-	case *resourcev1.DeviceClass:
-		w.SetDeviceClass(o)
-	case *resourcev1.ResourceSlice:
-		w.SetSlice(o)
-	case *resourcev1.ResourceClaim:
-		w.SetResourceClaim(o)
-	}
-}
-
-func (w *watched) remove(o metav1.Object) {
-	switch o := o.(type) {
-	case *corev1.Node:
-		w.RemoveNode(o)
-	case *corev1.Pod:
-		w.RemovePod(o)
-	case *appsv1.ReplicaSet:
-		w.RemoveOwner(o)
-	case *corev1.Service:
-		w.RemoveService(o)
-	case *corev1.Namespace:
-		w.RemoveNamespace(o)
-	case *policyv1.PodDisruptionBudget:
-		w.RemoveBudget(o)
-	case *corev1.PersistentVolumeClaim:
-		w.RemoveClaim(o)
-	case *corev1.PersistentVolume:
-		w.RemoveVolume(o)
-	case *storagev1.StorageClass:
-		w.RemoveClass(o)
-	case *storagev1.CSINode:
-		w.RemoveCSINode(o)
-	case *resourcev1.DeviceClass:
-		w.RemoveDeviceClass(o)
-	case *resourcev1.ResourceSlice:
-		w.RemoveSlice(o)
-	case *resourcev1.ResourceClaim:
-		w.RemoveResourceClaim(o)
-	}
-}
 
 // happened is that an object came or changed, or that it is gone; without one, that the engine was asked.
 type happened struct {
@@ -112,10 +49,10 @@ func astray(all []happened, less func(a, b string) int) string {
 		}
 		key := fmt.Sprintf("%T %s", o.Object, o.GetName())
 		if o.gone {
-			w.remove(o.Object)
+			w.Remove(o.Object)
 			delete(there, key)
 		} else {
-			w.set(o.Object)
+			w.Set(o.Object)
 			there[key] = o.Object
 		}
 	}

@@ -259,10 +259,8 @@ func (f *Feed) agree(key string) {
 	f.giveAgain(given)
 }
 
-// SetGroup takes in a PodGroup.
-func (f *Feed) SetGroup(g *schedulingv1beta1.PodGroup) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// setGroup takes in a PodGroup.
+func (f *Feed) setGroup(g *schedulingv1beta1.PodGroup) {
 	v := convert.PodGroup(g)
 	old, had := f.gangs.groups[v.Key], ""
 	if old != nil {
@@ -383,10 +381,8 @@ func (s *gangs) without(known *member, raw *corev1.Pod) *corev1.Pod {
 	return raw
 }
 
-// RemoveGroup takes a PodGroup away.
-func (f *Feed) RemoveGroup(g *schedulingv1beta1.PodGroup) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// removeGroup takes a PodGroup away.
+func (f *Feed) removeGroup(g *schedulingv1beta1.PodGroup) {
 	v := convert.PodGroup(g)
 	protected, root := f.gangs.protected(v.Key), f.gangs.rootOf(v.Key)
 	delete(f.gangs.groups, v.Key)

@@ -30,21 +30,21 @@ func TestGroupThatAsksNothing(t *testing.T) {
 		alone := edited(grouped("alone", "train"), func(p *corev1.Pod) { p.UID, p.ResourceVersion = "a", "2" })
 		gang := edited(grouped("gang", "train"), func(p *corev1.Pod) { p.UID, p.ResourceVersion, p.Annotations["berth.dev/gang"] = "b", "3", "ours" })
 		if first == "the group" {
-			f.SetGroup(g)
+			f.Set(g)
 		}
-		f.SetPod(alone)
-		f.SetPod(gang)
+		f.Set(alone)
+		f.Set(gang)
 		if first == "the pod" {
-			f.SetGroup(g)
+			f.Set(g)
 		}
 		f.Settle()
 		for range 2 {
 			if a, b := workload(f, "default/alone"), workload(f, "default/gang"); a != "default/alone" || b != "default/gang/ours" {
 				t.Errorf("%s comes first: workloads %s, %s", first, a, b)
 			}
-			f.RemoveGroup(g)
+			f.Remove(g)
 			alone.ResourceVersion = "9"
-			f.SetPod(alone)
+			f.Set(alone)
 			f.Settle()
 		}
 		for _, c := range f.changes.take() {
@@ -55,8 +55,8 @@ func TestGroupThatAsksNothing(t *testing.T) {
 		asks := made("train")
 		asks.Spec.SchedulingPolicy = schedulingv1beta1.PodGroupSchedulingPolicy{Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: 2}}
 		f = newClock()
-		f.SetGroup(asks)
-		f.SetPod(alone)
+		f.Set(asks)
+		f.Set(alone)
 		if got := workload(f, "default/alone"); got != "default/podgroup/train" {
 			t.Errorf("with a gang policy: %s", got)
 		}
@@ -75,25 +75,25 @@ func basic(name string) *schedulingv1beta1.PodGroup {
 // have in common makes their pods one workload.
 func TestPodsOfABasicGroup(t *testing.T) {
 	f := newClock()
-	f.SetNode(node("n1", "r1", 1))
-	f.SetNode(node("n2", "r1", 1))
+	f.Set(node("n1", "r1", 1))
+	f.Set(node("n2", "r1", 1))
 	for i, name := range []string{"low-1", "low-2"} {
-		f.SetPod(edited(pod(name, 1), func(p *corev1.Pod) {
+		f.Set(edited(pod(name, 1), func(p *corev1.Pod) {
 			p.UID, p.ResourceVersion, p.Spec.NodeName = types.UID(name), "2", []string{"n1", "n2"}[i]
 		}))
 	}
 	high := func(p *corev1.Pod) {
 		p.UID, p.ResourceVersion, p.Spec.Priority = types.UID(p.Name), "3", new(int32(10))
 	}
-	f.SetPod(edited(grouped("g-0", "g"), high))
-	f.SetPod(edited(grouped("g-1", "g"), high))
+	f.Set(edited(grouped("g-0", "g"), high))
+	f.Set(edited(grouped("g-1", "g"), high))
 	f.Settle()
 	if got := f.Find("default/g-0").Workload; got != "default/podgroup/g" {
 		t.Errorf("without its group it is %s", got)
 	}
 	g := basic("g")
 	g.Spec.Priority, g.Annotations = new(int32(10)), map[string]string{"berth.dev/max-run": "1h"}
-	f.SetGroup(g)
+	f.Set(g)
 	f.Settle()
 	state := engine.Load(engine.Snapshot{}, engine.Config{})
 	apply := func() engine.Plan {
@@ -119,7 +119,7 @@ func TestPodsOfABasicGroup(t *testing.T) {
 
 	// A pod with another priority holds them all up, and none once it is gone.
 	other := edited(grouped("g-2", "g"), func(p *corev1.Pod) { p.UID, p.ResourceVersion = "g-2", "4" })
-	f.SetPod(other)
+	f.Set(other)
 	invalid := 0
 	for _, w := range apply().Waiting {
 		if w.Cause == why.InvalidObject {
@@ -129,13 +129,13 @@ func TestPodsOfABasicGroup(t *testing.T) {
 	if invalid != 3 {
 		t.Errorf("with a pod of another priority %d are invalid", invalid)
 	}
-	f.RemovePod(other)
+	f.Remove(other)
 	if n := len(apply().Evictions); n != 2 {
 		t.Errorf("without it %d are evicted", n)
 	}
 
 	// The group goes: what runs stays what it is, what waits waits for it.
-	f.SetPod(edited(grouped("g-0", "g"), func(p *corev1.Pod) {
+	f.Set(edited(grouped("g-0", "g"), func(p *corev1.Pod) {
 		high(p)
 		p.ResourceVersion, p.Spec.NodeName = "5", "n1"
 		if c := f.admission(f.members.pods["default/g-0"]); c != nil {
@@ -143,7 +143,7 @@ func TestPodsOfABasicGroup(t *testing.T) {
 		}
 	}))
 	f.Settle()
-	f.RemoveGroup(g)
+	f.Remove(g)
 	f.Settle()
 	if a, b := f.Find("default/g-0").Workload, f.Find("default/g-1").Workload; a != "default/g-0" || b != "default/podgroup/g" {
 		t.Errorf("without the group: %s, %s", a, b)
@@ -152,7 +152,7 @@ func TestPodsOfABasicGroup(t *testing.T) {
 		t.Errorf("without the group: %v", causes)
 	}
 	g.ResourceVersion = "6"
-	f.SetGroup(g)
+	f.Set(g)
 	f.Settle()
 	if b := f.Find("default/g-1").Workload; b != "default/g-1" {
 		t.Errorf("with the group again: %s", b)
@@ -166,10 +166,10 @@ func TestGangInABasicGroup(t *testing.T) {
 		g := basic("g")
 		p := edited(grouped("g-0", "g"), func(p *corev1.Pod) { p.UID, p.ResourceVersion, p.Annotations["berth.dev/gang"] = "g-0", "2", "ours" })
 		if first == "the group" {
-			f.SetGroup(g)
+			f.Set(g)
 		}
-		f.SetPod(p)
-		f.SetGroup(g)
+		f.Set(p)
+		f.Set(g)
 		f.Settle()
 		if got := f.Find("default/g-0").Workload; got != "default/gang/ours" {
 			t.Errorf("%s comes first: %s", first, got)
@@ -177,11 +177,11 @@ func TestGangInABasicGroup(t *testing.T) {
 		if groups, _ := f.Groups("default/gang/ours"); len(groups) != 1 || groups[0].Name != "g" {
 			t.Errorf("%s comes first: the gang says why it waits to %v", first, groups)
 		}
-		f.RemoveGroup(g)
+		f.Remove(g)
 		g = basic("g")
 		g.UID, g.ResourceVersion = "anew", "3"
 		g.Spec.SchedulingPolicy = schedulingv1beta1.PodGroupSchedulingPolicy{Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: 1}}
-		f.SetGroup(g)
+		f.Set(g)
 		f.Settle()
 		if got := f.Find("default/g-0").Workload; got != "default/podgroup/g" {
 			t.Errorf("%s comes first, and then is a gang: %s", first, got)
@@ -215,17 +215,17 @@ func TestBasicGroupWithSomethingInCommon(t *testing.T) {
 	} {
 		f := newClock()
 		g := basic("g")
-		f.SetGroup(g)
-		f.SetPod(edited(grouped("g-0", "g"), func(p *corev1.Pod) { p.UID, p.ResourceVersion = "g-0", "2" }))
+		f.Set(g)
+		f.Set(edited(grouped("g-0", "g"), func(p *corev1.Pod) { p.UID, p.ResourceVersion = "g-0", "2" }))
 		f.Settle()
 		if got := f.Find("default/g-0").Workload; got != "default/g-0" {
 			t.Fatalf("nothing in common: %s", got)
 		}
-		f.RemoveGroup(g)
+		f.Remove(g)
 		g = basic("g")
 		g.UID, g.ResourceVersion = "anew", "3"
 		change(&g.Spec)
-		f.SetGroup(g)
+		f.Set(g)
 		f.Settle()
 		if got := f.Find("default/g-0").Workload; got != "default/podgroup/g" {
 			t.Errorf("%s: %s", name, got)

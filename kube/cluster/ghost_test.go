@@ -124,9 +124,9 @@ func TestNodeGoesWhileTheWatchIsCut(t *testing.T) {
 	w := newWatched()
 	n := node("n1", "r1", 1)
 	n.ResourceVersion = "10"
-	w.SetNode(n)
-	w.SetCSINode(limitOf("n1", 3)) // the node is given again, for what another object says of it
-	w.RemoveNode(n)
+	w.Set(n)
+	w.Set(limitOf("n1", 3)) // the node is given again, for what another object says of it
+	w.Remove(n)
 	if got := w.knows().Nodes; len(got) > 0 {
 		t.Errorf("the engine has %v", got)
 	}
@@ -136,22 +136,22 @@ func TestNodeGoesWhileTheWatchIsCut(t *testing.T) {
 // nothing that becomes of the controller brings it back.
 func TestPodThatIsLetGo(t *testing.T) {
 	for name, then := range map[string]func(w *watched, set *appsv1.ReplicaSet){
-		"goes":    func(w *watched, set *appsv1.ReplicaSet) { w.RemoveOwner(set) },
-		"changes": func(w *watched, _ *appsv1.ReplicaSet) { w.SetOwner(&appsv1.ReplicaSet{ObjectMeta: owner("set")}) },
+		"goes":    func(w *watched, set *appsv1.ReplicaSet) { w.Remove(set) },
+		"changes": func(w *watched, _ *appsv1.ReplicaSet) { w.Set(&appsv1.ReplicaSet{ObjectMeta: owner("set")}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWatched()
 			set := &appsv1.ReplicaSet{ObjectMeta: owner("set", "gpu-model", "H100")}
-			w.SetOwner(set)
+			w.Set(set)
 			p := pod("p", 1)
 			p.UID, p.ResourceVersion = "p", "1"
 			p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "set", UID: "uid-set", Controller: new(true)}}
-			w.SetPod(p)
+			w.Set(p)
 			w.knows()
 			p = p.DeepCopy()
 			p.OwnerReferences, p.ResourceVersion = nil, "2"
-			w.SetPod(p)
-			w.RemovePod(p)
+			w.Set(p)
+			w.Remove(p)
 			then(w, set)
 			if got := w.knows().Pods; len(got) > 0 || len(w.Pods()) > 0 {
 				t.Errorf("the engine has %v, the feed %v", got, w.Pods())
@@ -166,9 +166,9 @@ func TestPodComesBeforeItsJob(t *testing.T) {
 	w.Speak(all.Find("kueue"))
 	p := ownedPod("train", 0)
 	p.UID, p.ResourceVersion, p.Labels = "p", "1", map[string]string{"kueue.x-k8s.io/queue-name": "none"} // which keeps it waiting by itself
-	w.SetPod(p)
+	w.Set(p)
 	w.Settle()
-	w.SetOwner(job("train", 1))
+	w.Set(job("train", 1))
 	w.Settle()
 	var names []string
 	for _, g := range w.ForeignGroups() {
@@ -177,7 +177,7 @@ func TestPodComesBeforeItsJob(t *testing.T) {
 	if len(names) != 1 || !strings.HasPrefix(names[0], "job-train-") {
 		t.Errorf("workloads %q, want that of the Job alone", names)
 	}
-	w.RemovePod(p)
+	w.Remove(p)
 	if got := w.ForeignGroups(); len(got) > 0 {
 		t.Errorf("left: %v", got)
 	}
@@ -191,19 +191,19 @@ func TestPodsComeAfterOneThatWasAskedFor(t *testing.T) {
 		p.UID, p.ResourceVersion = types.UID(uid), version
 		return p
 	}
-	w.SetPod(at("asked", "a", "10"))
-	w.SetPod(at("made-again", "b", "11"))
+	w.Set(at("asked", "a", "10"))
+	w.Set(at("made-again", "b", "11"))
 	w.knows()
 	w.RenewPod(at("asked", "a", "900"))
-	w.RemovePod(at("made-again", "b", "20"))
+	w.Remove(at("made-again", "b", "20"))
 	w.knows()
-	w.SetPod(at("made-again", "c", "21"))
+	w.Set(at("made-again", "c", "21"))
 	got := w.knows().Pods
 	if len(got) != 2 || got[1].UID != "c" {
 		t.Errorf("the engine has %v", got)
 	}
-	w.RemovePod(at("asked", "a", "10")) // while the watch was cut
-	w.SetPod(at("asked", "d", "901"))
+	w.Remove(at("asked", "a", "10")) // while the watch was cut
+	w.Set(at("asked", "d", "901"))
 	if got := w.knows().Pods; len(got) != 2 || got[0].UID != "d" {
 		t.Errorf("the engine has %v", got)
 	}
@@ -227,12 +227,12 @@ func TestPodIsReplacedWhileTheWatchIsCut(t *testing.T) {
 			w := newWatched()
 			p := pod("p", 1)
 			p.UID, p.ResourceVersion, p.Spec.NodeName = "old", "10", "n1"
-			w.SetPod(p)
+			w.Set(p)
 			w.knows()
 			p = pod("p", 1)
 			p.UID, p.ResourceVersion = "new", "20"
 			change(p)
-			w.SetPod(p)
+			w.Set(p)
 			for _, v := range w.knows().Pods {
 				if v.UID != "new" {
 					t.Errorf("the engine has %v", v)
@@ -252,7 +252,7 @@ func TestExpectedPodsComeBack(t *testing.T) {
 	j.ResourceVersion, j.Generation, j.Spec.Suspend = "10", 1, new(true)
 	j.Labels = map[string]string{"kueue.x-k8s.io/queue-name": "main"}
 	j.Spec.Template.Spec = pod("x", 1).Spec
-	w.SetOwner(j)
+	w.Set(j)
 	if got := w.knows().Pods; len(got) != 1 {
 		t.Fatalf("the engine has %v", got)
 	}
@@ -275,9 +275,9 @@ func TestNamespaceOfASuspendedJob(t *testing.T) {
 	j.Labels = map[string]string{"kueue.x-k8s.io/queue-name": "main"}
 	j.Spec.Template.Spec = pod("x", 1).Spec
 	j.Spec.Template.Spec.SchedulerName = ""
-	w.SetOwner(j)
+	w.Set(j)
 	for i, labels := range []map[string]string{nil, {scheduleLabel: "true"}, {"other": "true"}} {
-		w.SetNamespace(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", Labels: labels}})
+		w.Set(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", Labels: labels}})
 		if got := w.knows().Pods; len(got) != i%2 {
 			t.Errorf("labels %v: the engine has %v", labels, got)
 		}
@@ -289,15 +289,15 @@ func TestChargeFollowsDevicesOfSeveralNodes(t *testing.T) {
 	w := newWatched()
 	class := cardClass()
 	class.Spec.ExtendedResourceName = new("example.com/card")
-	w.SetDeviceClass(class)
+	w.Set(class)
 	s := cardsOn("everywhere", "a")
 	s.Spec.NodeName, s.Spec.AllNodes = nil, new(true)
 	p := pod("p", 0)
 	p.UID, p.ResourceVersion = "p", "1"
 	asks := corev1.ResourceList{"example.com/card": resource.MustParse("1")}
 	p.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: asks, Limits: asks}
-	w.SetPod(p)
-	for i, change := range []func(){func() {}, func() { w.SetSlice(s) }, func() { w.RemoveSlice(s) }} {
+	w.Set(p)
+	for i, change := range []func(){func() {}, func() { w.Set(s) }, func() { w.Remove(s) }} {
 		change()
 		w.knows()
 		if got, want := w.state.Dump().Pods[0].Claimed, int64(i%2)*engine.Whole; got != want {
@@ -313,18 +313,18 @@ func TestMemoryOfWorkloadsThatAreGone(t *testing.T) {
 	for i := range 20 {
 		p := pod(fmt.Sprint("p-", i), 1)
 		p.UID, p.ResourceVersion, p.Labels = types.UID(p.Name), fmt.Sprint(10+i), map[string]string{"kueue.x-k8s.io/queue-name": "main"}
-		w.SetPod(p)
+		w.Set(p)
 		w.knows()
 		var stands *unstructured.Unstructured
 		for _, g := range w.ForeignGroups() {
 			stands = g.Ref.Make()
 		}
-		w.SetForeign(stands)
+		w.Set(stands)
 		p = p.DeepCopy()
 		p.Status.Phase = corev1.PodSucceeded
-		w.SetPod(p)
-		w.RemovePod(p)
-		w.RemoveForeign(stands)
+		w.Set(p)
+		w.Remove(p)
+		w.Remove(stands)
 		w.knows()
 	}
 	if got := len(w.foreign.groups); got > 0 {
@@ -339,8 +339,8 @@ func TestClaimGoesAfterThePlan(t *testing.T) {
 	p := pod("p", 0)
 	p.UID, p.ResourceVersion = "p", w.next()
 	p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "c", ResourceClaimName: &c.Name}}
-	w.SetResourceClaim(c)
-	w.SetPod(p)
+	w.Set(c)
+	w.Set(p)
 	w.Settle()
 	w.state.Apply(w.changes.take()...)
 	starts := w.state.Plan(noon).Starts
@@ -349,11 +349,11 @@ func TestClaimGoesAfterThePlan(t *testing.T) {
 	}
 	other := c.DeepCopy()
 	other.UID = "other"
-	w.RemoveResourceClaim(other) // an answer about one that was there before
+	w.Remove(other) // an answer about one that was there before
 	if w.ResourceClaim("default/one") == nil {
 		t.Error("the claim goes with another of its name")
 	}
-	w.RemoveResourceClaim(c)
+	w.Remove(c)
 	r, _ := w.Reserve(&starts[0])
 	if r == nil || len(r.Devices) != 1 || len(r.Devices[0].Claims) != 1 || w.Scene(r.Devices[0]) != nil {
 		t.Errorf("to be seen to: %+v", r)

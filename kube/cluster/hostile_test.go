@@ -120,47 +120,12 @@ func (h *horde) besiege(w *watched, foreigns []map[string]any) func(string) {
 	return func(version string) {
 		o.SetResourceVersion(version)
 		remove := h.IntN(8) == 0
-		switch o := o.(type) {
-		case *corev1.Pod:
-			give(remove, o, w.SetPod, w.RemovePod)
-		case *corev1.Node:
-			give(remove, o, w.SetNode, w.RemoveNode)
-		case *schedulingv1beta1.PodGroup:
-			give(remove, o, w.SetGroup, w.RemoveGroup)
-		case *schedulingv1alpha3.CompositePodGroup:
-			give(remove, o, w.SetComposite, w.RemoveComposite)
-		case *v1alpha1.BerthQueue:
-			give(remove, o, w.SetQueue, w.RemoveQueue)
-		case *schedulingv1.PriorityClass:
-			give(remove, o, w.SetPriorityClass, w.RemovePriorityClass)
-		case *resourcev1.ResourceClaimTemplate:
-			give(remove, o, w.SetClaimTemplate, w.RemoveClaimTemplate)
-		case *resourcev1.DeviceTaintRule:
-			give(remove, o, w.SetTaintRule, w.RemoveTaintRule)
-		case *storagev1.CSIStorageCapacity:
-			give(remove, o, w.SetCapacity, w.RemoveCapacity)
-		case *storagev1.CSIDriver:
-			give(remove, o, w.SetCSIDriver, w.RemoveCSIDriver)
-		case *batchv1.Job, *appsv1.StatefulSet, *appsv1.Deployment, *appsv1.ReplicaSet:
-			give(remove, o, w.SetOwner, w.RemoveOwner)
-		case *unstructured.Unstructured:
-			give(remove, o, w.SetForeign, w.RemoveForeign)
-		default:
-			if remove {
-				w.remove(o)
-			} else {
-				w.set(o)
-			}
+		if remove {
+			w.Remove(o)
+		} else {
+			w.Set(o)
 		}
 	}
-}
-
-func give[T any](remove bool, o T, set, del func(T)) {
-	if remove {
-		del(o)
-		return
-	}
-	set(o)
 }
 
 func (h *horde) object(foreigns []map[string]any) metav1.Object {

@@ -47,24 +47,24 @@ func TestGangOfJobMadeAnew(t *testing.T) {
 		}
 		var groups, pods, jobs, coming []func()
 		was, is := jobOf("old"), jobOf("new")
-		jobs = append(jobs, func() { f.SetOwner(was) }, func() { f.RemoveOwner(was) }, func() { f.SetOwner(is) })
+		jobs = append(jobs, func() { f.Set(was) }, func() { f.Remove(was) }, func() { f.Set(is) })
 		old, anew := groupOf("old"), groupOf("new")
-		groups = append(groups, func() { f.SetGroup(old) }, func() { f.RemoveGroup(old) }, func() { f.SetGroup(anew) })
+		groups = append(groups, func() { f.Set(old) }, func() { f.Remove(old) }, func() { f.Set(anew) })
 		for i := range 4 {
 			p := podOf(fmt.Sprintf("old-%d", i), "old")
-			pods = append(pods, func() { f.SetPod(p) })
+			pods = append(pods, func() { f.Set(p) })
 		}
 		for i := range 4 {
 			p := podOf(fmt.Sprintf("old-%d", i), "old")
 			p.DeletionTimestamp = new(metav1.Now())
 			if rapid.Bool().Draw(t, "terminating") {
-				pods = append(pods, func() { f.SetPod(p) })
+				pods = append(pods, func() { f.Set(p) })
 			}
-			pods = append(pods, func() { f.RemovePod(p) })
+			pods = append(pods, func() { f.Remove(p) })
 		}
 		for i := range 4 {
 			p := podOf(fmt.Sprintf("new-%d", i), "new")
-			coming = append(coming, func() { f.SetPod(p) })
+			coming = append(coming, func() { f.Set(p) })
 		}
 		// The old one is there, and decided about.
 		jobs[0]()

@@ -18,7 +18,7 @@ func flavored(t *testing.T) *speaking {
 	for name, kind := range map[string]string{"d0": "on-demand", "s0": "spot"} {
 		n := node(name, "", 4)
 		n.Labels["type"] = kind
-		s.SetNode(n)
+		s.Set(n)
 	}
 	return s
 }
@@ -28,7 +28,7 @@ func TestKueueFlavorsHaveQuota(t *testing.T) {
 	s := flavored(t)
 	var got []string
 	for _, j := range []*batchv1.Job{queued("first", "b", 2), queued("second", "b", 2), queued("third", "b", 3)} {
-		s.SetOwner(j)
+		s.Set(j)
 		for _, start := range s.starts(t) {
 			e := s.Entry(&start)
 			if e == nil || e.Flavor == nil {

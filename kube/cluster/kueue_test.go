@@ -83,11 +83,11 @@ func TestKueueChecksAfterQuota(t *testing.T) {
 	class := kueueKind + "WorkloadPriorityClass, metadata: {name: high}, value: 100}"
 	start := func(t *testing.T, queue string) (*speaking, string) {
 		s := kueueing(t, kueueKind+"AdmissionCheck, metadata: {name: c}, spec: {controllerName: x}}", class, queue)
-		s.SetOwner(queued("first", "q", 4))
+		s.Set(queued("first", "q", 4))
 		if got := s.starts(t); len(got) != 0 {
 			t.Fatalf("it starts with a check that is pending: %+v", got)
 		}
-		s.SetOwner(queued("second", "q", 4))
+		s.Set(queued("second", "q", 4))
 		if got := s.starts(t); len(got) != 0 {
 			t.Fatalf("the quota is given away: %+v", got)
 		}
@@ -130,7 +130,7 @@ func TestKueueChecksAfterQuota(t *testing.T) {
 	}
 	t.Run("gone", func(t *testing.T) {
 		s, _ := start(t, checkedQueue)
-		s.RemoveOwner(queued("first", "q", 4))
+		s.Remove(queued("first", "q", 4))
 		s.starts(t)
 		if g := s.ForeignGroups(); !g[len(g)-1].State.Reserved || len(s.checked.reserved) != 1 {
 			t.Errorf("groups %+v", g)
@@ -140,7 +140,7 @@ func TestKueueChecksAfterQuota(t *testing.T) {
 		s, _ := start(t, strings.Replace(checkedQueue, "namespaceSelector: {}", "namespaceSelector: {}, preemption: {withinClusterQueue: LowerPriority, reclaimWithinCohort: Any}", 1))
 		j := queued("third", "q", 4)
 		j.Labels["kueue.x-k8s.io/priority-class"] = "high"
-		s.SetOwner(j)
+		s.Set(j)
 		s.starts(t)
 		s.starts(t)
 		if g := s.ForeignGroups(); g[0].State.Reserved || !g[2].State.Reserved {
@@ -153,7 +153,7 @@ func TestKueueChecksAfterQuota(t *testing.T) {
 		p.UID, p.Labels = "p", map[string]string{"kueue.x-k8s.io/queue-name": "q"}
 		p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "kueue.x-k8s.io/admission"}}
 		Trim(p)
-		s.SetPod(p)
+		s.Set(p)
 		if got := s.starts(t); len(got) != 0 {
 			t.Fatalf("starts %+v", got)
 		}
@@ -174,7 +174,7 @@ func TestKueueChecksAfterQuota(t *testing.T) {
 		if g := s.ForeignGroups(); g[0].State.Reserved || !g[1].State.Reserved {
 			t.Errorf("groups %+v", g)
 		}
-		s.RemoveOwner(queued("second", "q", 4))
+		s.Remove(queued("second", "q", 4))
 		s.now = s.now.Add(2 * time.Minute)
 		s.starts(t)
 		if g := s.ForeignGroups(); !g[0].State.Reserved {
@@ -236,7 +236,7 @@ func TestKueueDecides(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := kueueing(t, c.more...)
-			s.SetOwner(c.job)
+			s.Set(c.job)
 			if diff := cmp.Diff(c.want, s.places(t)); diff != "" {
 				t.Error(diff)
 			}
@@ -248,7 +248,7 @@ func TestKueueDecides(t *testing.T) {
 func TestKueueLetsIn(t *testing.T) {
 	s := kueueing(t)
 	first, second := queued("first", "q", 4), queued("second", "q", 4)
-	s.SetOwner(first)
+	s.Set(first)
 	starts := s.starts(t)
 	if len(starts) != 1 || len(starts[0].Placements) != 4 {
 		t.Fatalf("starts %+v", starts)
@@ -261,8 +261,8 @@ func TestKueueLetsIn(t *testing.T) {
 	no := false
 	first = first.DeepCopy()
 	first.Spec.Suspend, first.Generation, first.ResourceVersion = &no, 2, "101"
-	s.SetOwner(first)
-	s.SetOwner(second)
+	s.Set(first)
+	s.Set(second)
 	if starts := s.starts(t); len(starts) != 0 {
 		t.Fatalf("the quota is given away: %+v", starts)
 	}
@@ -270,7 +270,7 @@ func TestKueueLetsIn(t *testing.T) {
 	for i := range 4 { // the Job makes its pods, one after the other
 		p := ownedPod("first", i)
 		p.UID, p.ResourceVersion, p.Labels = types.UID(p.Name), fmt.Sprint(110+i), nil
-		s.SetPod(p)
+		s.Set(p)
 		for _, b := range s.starts(t) {
 			for _, at := range b.Placements {
 				if strings.Contains(at.Pod, expectedMark) {
@@ -278,7 +278,7 @@ func TestKueueLetsIn(t *testing.T) {
 				}
 				next := p.DeepCopy()
 				next.Spec.NodeName, next.ResourceVersion = at.Node, fmt.Sprint(120+i)
-				s.SetPod(next)
+				s.Set(next)
 				bound++
 			}
 		}
@@ -310,7 +310,7 @@ func TestKueueEnds(t *testing.T) {
 	} {
 		s := kueueing(t)
 		j := queued("j", "q", 1)
-		s.SetOwner(j)
+		s.Set(j)
 		starts := s.starts(t)
 		if len(starts) != 1 || s.Entry(&starts[0]) == nil {
 			t.Fatalf("starts %+v", starts)
@@ -319,10 +319,10 @@ func TestKueueEnds(t *testing.T) {
 		no := false
 		j = j.DeepCopy()
 		j.Spec.Suspend, j.Generation, j.ResourceVersion = &no, 2, "101"
-		s.SetOwner(j)
+		s.Set(j)
 		p := ownedPod("j", 0)
 		p.UID, p.ResourceVersion, p.Labels, p.Spec.NodeName = types.UID(p.Name), "110", nil, "n0"
-		s.SetPod(p)
+		s.Set(p)
 		s.starts(t)
 		g := s.ForeignGroups()
 		if len(g) != 1 || g[0].Ends != nil || g[0].State.Running != 1 {
@@ -339,7 +339,7 @@ func TestKueueEnds(t *testing.T) {
 // While Kueue's own controller runs nobody is let in, and its queues are not Berth's.
 func TestKueueHasARival(t *testing.T) {
 	s := kueueing(t)
-	s.SetOwner(queued("j", "q", 1))
+	s.Set(queued("j", "q", 1))
 	d := all.Find("kueue")
 	if !s.SetRival(d, "it runs") || s.SetRival(d, "it runs") {
 		t.Error("a change is not told once")
@@ -363,7 +363,7 @@ func TestKueueGates(t *testing.T) {
 			p.Spec.SchedulingGates = append(p.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: g})
 		}
 		Trim(p)
-		s.SetPod(p)
+		s.Set(p)
 		if n := s.places(t); n != want {
 			t.Errorf("with %v %d pods start", gates, n)
 		}
@@ -397,8 +397,8 @@ func TestKueueQuotaOutlastsARestart(t *testing.T) {
 		s := kueueing(t, kueueKind+"AdmissionCheck, metadata: {name: c}, spec: {controllerName: x}}", class, checkedQueue)
 		first, second := queued("first", "q", 4), queued("second", "q", 4)
 		second.Labels["kueue.x-k8s.io/priority-class"] = "high"
-		s.SetOwner(first)
-		s.SetOwner(second)
+		s.Set(first)
+		s.Set(second)
 		s.Settle()
 		name := s.ForeignGroups()[0].Ref.Name
 		s.foreign1(t, kueueKind+"Workload, metadata: {name: "+name+", namespace: default, labels: {app.kubernetes.io/managed-by: berth}}, spec: {queueName: q}, status: {admissionChecks: [{name: c, state: Pending}], conditions: ["+conditions+"]}}")
@@ -439,7 +439,7 @@ func TestKueueQuotaOutlastsARestart(t *testing.T) {
 		for i := range 2 {
 			n := node(fmt.Sprintf("n%d", i), "r", gpus)
 			n.ResourceVersion = version
-			s.SetNode(n)
+			s.Set(n)
 		}
 	}
 	t.Run("its nodes come back later", func(t *testing.T) {

@@ -128,7 +128,7 @@ func TestMakerComesLater(t *testing.T) {
 	s := made1(t, "")
 	p := pod("w-0", 1)
 	p.UID, p.Labels, p.CreationTimestamp = "w", ofSet("worker"), metav1.NewTime(s.now)
-	s.SetPod(p)
+	s.Set(p)
 	if n := s.started(); n != 0 {
 		t.Fatal("it starts though its JobSet may say that it is one of many")
 	}
@@ -139,7 +139,7 @@ func TestMakerComesLater(t *testing.T) {
 	other := pod("x-0", 1)
 	other.UID, other.CreationTimestamp = "x", metav1.NewTime(s.now)
 	other.Labels = said{"jobset.sigs.k8s.io/jobset-name": "gone", "jobset.sigs.k8s.io/replicatedjob-name": "worker"}
-	s.SetPod(other)
+	s.Set(other)
 	if n := s.started(); n != 0 {
 		t.Fatal("it starts at once though its JobSet may come")
 	}
@@ -158,7 +158,7 @@ func TestRoleIsOver(t *testing.T) {
 		if p.Name == "d-0" {
 			p.Labels, p.Status.Phase = ofSet("driver"), corev1.PodSucceeded
 		}
-		s.SetPod(p)
+		s.Set(p)
 	}
 	s.add("berth", "new", ofSet("worker"), nil, 1)
 	if n := s.started(); n != 1 {
@@ -234,7 +234,7 @@ func TestKindServedLater(t *testing.T) {
 	for i := range 4 {
 		p := pod(fmt.Sprintf("w-%d", i), 1)
 		p.UID, p.Labels, p.CreationTimestamp = types.UID(p.Name), ofSet("worker"), metav1.NewTime(s.now)
-		s.SetPod(p)
+		s.Set(p)
 	}
 	if n := s.started(); n != 0 {
 		t.Fatalf("%d pods are placed though their JobSet may say that they are some of many", n)

@@ -80,43 +80,21 @@ func (m *Model) Set(objects ...metav1.Object) {
 	for _, o := range objects {
 		switch o := o.(type) {
 		case *corev1.Node:
-			f.SetNode(stamped(m, o))
+			f.Set(stamped(m, o))
 		case *corev1.Pod:
 			delete(f.whatIf.allowed, keyOf(o))
-			f.SetPod(stamped(m, o))
+			f.Set(stamped(m, o))
 		case *schedulingv1beta1.PodGroup:
-			f.SetGroup(stamped(m, o))
+			f.Set(stamped(m, o))
 		case *schedulingv1alpha3.CompositePodGroup:
-			f.SetComposite(stamped(m, o))
+			f.Set(stamped(m, o))
 		case *corev1.PersistentVolumeClaim:
-			f.SetClaim(stamped(m, o))
+			f.Set(stamped(m, o))
 		case *corev1.PersistentVolume:
-			f.SetVolume(stamped(m, o))
-		case *storagev1.StorageClass:
-			f.SetClass(o)
-		case *storagev1.CSINode:
-			f.SetCSINode(o)
-		case *storagev1.CSIDriver:
-			f.SetCSIDriver(o)
-		case *storagev1.CSIStorageCapacity:
-			f.SetCapacity(o)
-		case *policyv1.PodDisruptionBudget:
-			f.SetBudget(o)
-		case *corev1.Namespace:
-			f.SetNamespace(o)
-		case *corev1.Service:
-			f.SetService(o)
-		case *batchv1.Job, *appsv1.StatefulSet, *appsv1.ReplicaSet, *appsv1.Deployment, *metav1.PartialObjectMetadata:
-			if o.GetUID() != "" { // no object can name one without a UID as its controller
-				f.SetOwner(o)
-			}
-		case *schedulingv1.PriorityClass:
-			f.SetPriorityClass(o)
+			f.Set(stamped(m, o))
 		default:
-			if q := queueIn(o); q != nil {
-				f.SetQueue(q)
-			} else if u, ok := o.(*unstructured.Unstructured); ok {
-				f.SetForeign(u)
+			if o := heeded(o); o != nil {
+				f.Set(o)
 			}
 		}
 	}
@@ -128,43 +106,42 @@ func (m *Model) Delete(objects ...metav1.Object) {
 	for _, o := range objects {
 		switch o := o.(type) {
 		case *corev1.Node:
-			f.RemoveNode(stamped(m, o))
+			f.Remove(stamped(m, o))
 		case *corev1.Pod:
 			m.deletePod(stamped(m, o))
 		case *schedulingv1beta1.PodGroup:
-			f.RemoveGroup(stamped(m, o))
+			f.Remove(stamped(m, o))
 		case *schedulingv1alpha3.CompositePodGroup:
-			f.RemoveComposite(stamped(m, o))
-		case *corev1.PersistentVolumeClaim:
-			f.RemoveClaim(o)
-		case *corev1.PersistentVolume:
-			f.RemoveVolume(o)
-		case *storagev1.StorageClass:
-			f.RemoveClass(o)
-		case *storagev1.CSINode:
-			f.RemoveCSINode(o)
-		case *storagev1.CSIDriver:
-			f.RemoveCSIDriver(o)
-		case *storagev1.CSIStorageCapacity:
-			f.RemoveCapacity(o)
-		case *policyv1.PodDisruptionBudget:
-			f.RemoveBudget(o)
-		case *corev1.Namespace:
-			f.RemoveNamespace(o)
-		case *corev1.Service:
-			f.RemoveService(o)
-		case *batchv1.Job, *appsv1.StatefulSet, *appsv1.ReplicaSet, *appsv1.Deployment, *metav1.PartialObjectMetadata:
-			f.RemoveOwner(o)
-		case *schedulingv1.PriorityClass:
-			f.RemovePriorityClass(o)
+			f.Remove(stamped(m, o))
+		case *corev1.PersistentVolumeClaim, *corev1.PersistentVolume:
+			f.Remove(o)
 		default:
-			if q := queueIn(o); q != nil {
-				f.RemoveQueue(q)
-			} else if u, ok := o.(*unstructured.Unstructured); ok {
-				f.RemoveForeign(u)
+			if o := heeded(o); o != nil {
+				f.Remove(o)
 			}
 		}
 	}
+}
+
+// heeded is the object as the feed takes it in, of a kind that needs no version; nil: a Model does not look at it.
+func heeded(o metav1.Object) metav1.Object {
+	switch o.(type) {
+	case *storagev1.StorageClass, *storagev1.CSINode, *storagev1.CSIDriver, *storagev1.CSIStorageCapacity, *policyv1.PodDisruptionBudget, *corev1.Namespace,
+		*corev1.Service, *schedulingv1.PriorityClass:
+		return o
+	case *batchv1.Job, *appsv1.StatefulSet, *appsv1.ReplicaSet, *appsv1.Deployment, *metav1.PartialObjectMetadata:
+		if o.GetUID() == "" { // no object can name one without a UID as its controller
+			return nil
+		}
+		return o
+	}
+	if q := queueIn(o); q != nil {
+		return q
+	}
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		return u
+	}
+	return nil
 }
 
 func (m *Model) deletePod(p *corev1.Pod) {
@@ -174,7 +151,7 @@ func (m *Model) deletePod(p *corev1.Pod) {
 	if known := m.feed.Pod(key); known != nil {
 		p.UID = known.UID
 	}
-	m.feed.RemovePod(p)
+	m.feed.Remove(p)
 }
 
 // stamped is a copy, as deep as the resource version, that is newer than everything before.

@@ -27,10 +27,8 @@ func (n *nodes) All() []*corev1.Node { return slices.Collect(maps.Values(n.objec
 
 func (n *nodes) Node(name string) *corev1.Node { return n.objects[name] }
 
-// SetNode takes in a node.
-func (f *Feed) SetNode(n *corev1.Node) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// setNode takes in a node.
+func (f *Feed) setNode(n *corev1.Node) {
 	old := f.nodes.objects[n.Name]
 	if old == nil || !maps.Equal(old.Labels, n.Labels) {
 		f.volumes.AllAgain()
@@ -80,11 +78,9 @@ func (f *Feed) putNode(v engine.Node) bool {
 	return true
 }
 
-// RemoveNode takes a node away. Where the watch was cut when it went, n is the node as it was last seen, which the engine may have been given
+// removeNode takes a node away. Where the watch was cut when it went, n is the node as it was last seen, which the engine may have been given
 // again since, for what other objects say of it: the engine passes over a removal that is older than what it knows.
-func (f *Feed) RemoveNode(n *corev1.Node) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (f *Feed) removeNode(n *corev1.Node) {
 	version := resourceVersion(n) << VersionBits
 	if given := f.nodes.given[n.Name]; given != nil {
 		version = max(version, given.Version)

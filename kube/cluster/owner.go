@@ -143,17 +143,15 @@ func compareUIDs(a, b types.UID) int {
 	return 0
 }
 
-// WatchOwners says that objects of the kind will be given to SetOwner.
+// WatchOwners says that objects of the kind will be given to Set.
 func (f *Feed) WatchOwners(kind string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.owners.kinds[kind] = true
 }
 
-// SetOwner takes in a controller of pods: a Job, StatefulSet, ReplicaSet or Deployment, or the metadata of another.
-func (f *Feed) SetOwner(object metav1.Object) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// setOwner takes in a controller of pods: a Job, StatefulSet, ReplicaSet or Deployment, or the metadata of another.
+func (f *Feed) setOwner(object metav1.Object) {
 	f.noteJob(object)
 	o, ok := convert.OwnerOf(object)
 	if !ok {
@@ -173,10 +171,8 @@ func (f *Feed) SetOwner(object metav1.Object) {
 	f.ownerChanged(o.UID, old != nil && old.SaysTheSame(&o), mostAbove)
 }
 
-// RemoveOwner takes a controller away.
-func (f *Feed) RemoveOwner(object metav1.Object) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// removeOwner takes a controller away.
+func (f *Feed) removeOwner(object metav1.Object) {
 	f.dropJob(object.GetUID())
 	old := f.owners.all[object.GetUID()]
 	if old == nil {

@@ -14,20 +14,18 @@ import (
 
 // A pod's way through the feed:
 //
-//	SetPod -> take -> reading (what its controllers say, or what was decided) -> enter -> give -> put -> sink
+//	setPod -> takePod -> reading (what its controllers say, or what was decided) -> enter -> give -> put -> sink
 //	                                                                               |
 //	                       claims, or controllers that have not been seen yet -> Settle -> put -> sink
 
-// SetPod gives the engine the pod, or takes it away if it is over or not allowed to be scheduled yet. A version older than
+// setPod gives the engine the pod, or takes it away if it is over or not allowed to be scheduled yet. A version older than
 // the one known is passed over.
-func (f *Feed) SetPod(p *corev1.Pod) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (f *Feed) setPod(p *corev1.Pod) {
 	f.out.saw(resourceVersion(p))
 	f.takePod(p)
 }
 
-// RenewPod is SetPod for a pod that was asked for. Unlike the watch, an answer may be older than a deletion that was
+// RenewPod is Set for a pod that was asked for. Unlike the watch, an answer may be older than a deletion that was
 // delivered, so a pod that is not known is not brought back; and it may be newer than what the watch has delivered of others.
 func (f *Feed) RenewPod(p *corev1.Pod) {
 	f.mu.Lock()
@@ -37,10 +35,8 @@ func (f *Feed) RenewPod(p *corev1.Pod) {
 	}
 }
 
-// RemovePod takes a pod away.
-func (f *Feed) RemovePod(p *corev1.Pod) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// removePod takes a pod away.
+func (f *Feed) removePod(p *corev1.Pod) {
 	f.out.saw(resourceVersion(p))
 	key := p.Namespace + "/" + p.Name
 	f.gangs.unfinished(key)

@@ -15,10 +15,8 @@ import (
 
 // What the watches of queues and namespaces tell the feed, and what it gives the engine of it.
 
-// SetQueue takes in a queue. It counts before one of a dialect with the same name.
-func (f *Feed) SetQueue(q *v1alpha1.BerthQueue) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// setBerthQueue takes in a queue. It counts before one of a dialect with the same name.
+func (f *Feed) setBerthQueue(q *v1alpha1.BerthQueue) {
 	known := f.tenancy.Queue(q.Name)
 	takes := known != nil && known.Said != nil // the name of a dialect's
 	f.setQueue(q, nil, nil)
@@ -36,10 +34,8 @@ func (f *Feed) setQueue(q *v1alpha1.BerthQueue, said *dialect.Object, flavors *d
 	}
 }
 
-// RemoveQueue takes a queue away.
-func (f *Feed) RemoveQueue(q *v1alpha1.BerthQueue) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// removeBerthQueue takes a queue away.
+func (f *Feed) removeBerthQueue(q *v1alpha1.BerthQueue) {
 	if known := f.tenancy.Queue(q.Name); known != nil && known.Said == nil {
 		f.dropQueue(q.Name)
 		f.giveForeignQueues()
@@ -65,10 +61,8 @@ func (f *Feed) dropQueue(name string) {
 	f.out.drop(engine.KindQueue, name, f.out.derived.next())
 }
 
-// SetNamespace takes in a namespace.
-func (f *Feed) SetNamespace(n *corev1.Namespace) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// setNamespace takes in a namespace.
+func (f *Feed) setNamespace(n *corev1.Namespace) {
 	was, known := f.tenancy.Labels(n.Name)
 	f.tenancy.SetNamespace(n)
 	f.tellKeys(n)
@@ -81,10 +75,8 @@ func (f *Feed) SetNamespace(n *corev1.Namespace) {
 	f.reconsider()
 }
 
-// RemoveNamespace takes a namespace away.
-func (f *Feed) RemoveNamespace(n *corev1.Namespace) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// removeNamespace takes a namespace away.
+func (f *Feed) removeNamespace(n *corev1.Namespace) {
 	was, known := f.tenancy.Labels(n.Name)
 	f.tenancy.RemoveNamespace(n.Name)
 	f.listen.Forget(n.UID)

@@ -209,18 +209,18 @@ func (w *referee) play() (made string) {
 	w.hold()
 	w.claim = w.wanted()
 	for _, c := range w.classes {
-		w.SetDeviceClass(c)
+		w.Set(c)
 	}
 	for _, s := range w.slices {
-		w.SetSlice(s)
+		w.Set(s)
 	}
 	for _, c := range append(slices.Clone(w.held), w.claim) {
-		w.SetResourceClaim(c)
+		w.Set(c)
 	}
 	for _, n := range w.nodes {
-		w.SetNode(n)
+		w.Set(n)
 	}
-	w.SetPod(&corev1.Pod{
+	w.Set(&corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod", UID: "wants", ResourceVersion: "2"},
 		Spec: corev1.PodSpec{
 			SchedulerName: DefaultName, Containers: []corev1.Container{{Name: "c"}},

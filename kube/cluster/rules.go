@@ -184,22 +184,6 @@ func (r *rules) removeService(namespace, name string) {
 	r.moved[namespace] = true
 }
 
-// SetService takes in a Service.
-func (f *Feed) SetService(s *corev1.Service) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.rules.setService(s.Namespace, s.Name, s.Spec.Selector)
-	f.respreads()
-}
-
-// RemoveService takes a Service away.
-func (f *Feed) RemoveService(s *corev1.Service) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.rules.removeService(s.Namespace, s.Name)
-	f.respreads()
-}
-
 // respreads has the next cycle come at once if Services changed where pods wait.
 func (f *Feed) respreads() {
 	maps.DeleteFunc(f.rules.moved, func(namespace string, _ bool) bool { return len(f.rules.waiting[namespace]) == 0 })

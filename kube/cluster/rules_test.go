@@ -43,11 +43,11 @@ func namespaceOfTeam(name, team string) *corev1.Namespace {
 // others.
 func TestNamespaceSelectorsFollowNamespaces(t *testing.T) {
 	f := newClock()
-	f.SetNode(node("n1", "r1", 0))
-	f.SetNamespace(namespaceOfTeam("a1", "a"))
+	f.Set(node("n1", "r1", 0))
+	f.Set(namespaceOfTeam("a1", "a"))
 	for i, p := range []*corev1.Pod{apartFrom("waits", "a", ""), apartFrom("runs", "a", "n1"), apartFrom("other", "b", ""), pod("plain", 0)} {
 		p.ResourceVersion = fmt.Sprint(i + 1)
-		f.SetPod(p)
+		f.Set(p)
 	}
 	step := func(what string, want map[string][]string) {
 		t.Helper()
@@ -56,19 +56,19 @@ func TestNamespaceSelectorsFollowNamespaces(t *testing.T) {
 		}
 	}
 	step("as they come", map[string][]string{"default/waits": {"a1"}, "default/runs": {"a1"}, "default/other": {}})
-	f.SetNamespace(namespaceOfTeam("a0", "a"))
+	f.Set(namespaceOfTeam("a0", "a"))
 	step("a namespace comes", map[string][]string{"default/waits": {"a0", "a1"}, "default/runs": {"a0", "a1"}})
-	f.SetNamespace(namespaceOfTeam("a0", "a"))
-	f.SetNamespace(namespaceOfTeam("c", "c"))
+	f.Set(namespaceOfTeam("a0", "a"))
+	f.Set(namespaceOfTeam("c", "c"))
 	step("nothing that matters changes", map[string][]string{})
-	f.SetNamespace(namespaceOfTeam("a1", "b"))
+	f.Set(namespaceOfTeam("a1", "b"))
 	step("one is relabelled", map[string][]string{"default/waits": {"a0"}, "default/runs": {"a0"}, "default/other": {"a1"}})
-	f.RemoveNamespace(namespaceOfTeam("a0", "a"))
+	f.Remove(namespaceOfTeam("a0", "a"))
 	step("one goes", map[string][]string{"default/waits": {}, "default/runs": {}})
 	for _, name := range []string{"waits", "runs", "other", "plain"} {
-		f.RemovePod(edited(pod(name, 0), func(p *corev1.Pod) { p.UID, p.ResourceVersion = types.UID(name), "99" }))
+		f.Remove(edited(pod(name, 0), func(p *corev1.Pod) { p.UID, p.ResourceVersion = types.UID(name), "99" }))
 	}
-	f.RemovePod(edited(pod("plain", 0), func(p *corev1.Pod) { p.ResourceVersion = "99" }))
+	f.Remove(edited(pod("plain", 0), func(p *corev1.Pod) { p.ResourceVersion = "99" }))
 	if r := f.rules; len(r.selectors)+len(r.of)+len(r.waiting)+len(r.changed) > 0 {
 		t.Errorf("remembered: %+v", r)
 	}
@@ -82,7 +82,7 @@ func TestServicesSpreadTheirPods(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "web"},
 		Spec:       appsv1.ReplicaSetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"hash": "1"}}},
 	}
-	f.SetOwner(set)
+	f.Set(set)
 	for i, name := range []string{"waits", "runs"} {
 		p := edited(pod(name, 0), func(p *corev1.Pod) {
 			p.UID, p.ResourceVersion, p.Labels = types.UID(name), fmt.Sprint(i+1), map[string]string{"app": "web", "hash": "1"}
@@ -91,7 +91,7 @@ func TestServicesSpreadTheirPods(t *testing.T) {
 				p.Spec.NodeName = "n1"
 			}
 		})
-		f.SetPod(p)
+		f.Set(p)
 	}
 	peers := func() map[string][]engine.Requirement {
 		f.Settle()
@@ -117,12 +117,12 @@ func TestServicesSpreadTheirPods(t *testing.T) {
 	service := func(name string, selector map[string]string) *corev1.Service {
 		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.ServiceSpec{Selector: selector}}
 	}
-	f.SetService(service("web", map[string]string{"app": "web"}))
+	f.Set(service("web", map[string]string{"app": "web"}))
 	step("a Service comes", map[string][]engine.Requirement{"default/waits": {app, hash}})
-	f.SetService(service("all", nil))
-	f.SetService(service("db", map[string]string{"app": "web", "tier": "db"}))
+	f.Set(service("all", nil))
+	f.Set(service("db", map[string]string{"app": "web", "tier": "db"}))
 	step("others come", map[string][]engine.Requirement{})
-	f.RemoveService(service("web", nil))
+	f.Remove(service("web", nil))
 	step("it goes", map[string][]engine.Requirement{"default/waits": {hash}})
 }
 
@@ -134,13 +134,13 @@ func BenchmarkNamespaceChanges(b *testing.B) {
 			p = apartFrom(fmt.Sprint("p", i), "a", "")
 		}
 		p.ResourceVersion = fmt.Sprint(i + 1)
-		f.SetPod(p)
+		f.Set(p)
 	}
 	f.Settle()
 	for b.Loop() {
-		f.SetNamespace(namespaceOfTeam("x", "a"))
+		f.Set(namespaceOfTeam("x", "a"))
 		f.Settle()
-		f.SetNamespace(namespaceOfTeam("x", "b"))
+		f.Set(namespaceOfTeam("x", "b"))
 		f.Settle()
 		f.changes.take()
 	}

@@ -28,12 +28,12 @@ type claimed struct {
 func newClaimed() *claimed {
 	w := &claimed{clock: newClock(), state: engine.Load(engine.Snapshot{}, engine.Config{})}
 	decideClaims(w.Feed)
-	w.SetDeviceClass(cardClass())
+	w.Set(cardClass())
 	for _, name := range []string{"n0", "n1"} {
 		n := node(name, "r1", 0)
 		n.ResourceVersion = w.next()
-		w.SetNode(n)
-		w.SetSlice(cardsOn(name, "a", "b"))
+		w.Set(n)
+		w.Set(cardsOn(name, "a", "b"))
 	}
 	return w
 }
@@ -139,96 +139,96 @@ func TestClaimsOfRunningPods(t *testing.T) {
 	}{
 		"a claim of its own": {func(w *claimed) {
 			c := madeFor("a", w.claim("c", "n0", "a", "a"))
-			w.SetResourceClaim(c)
-			w.SetPod(w.runs("a", "n0", c))
+			w.Set(c)
+			w.Set(w.runs("a", "n0", c))
 		}, told{[]string{card0}, "c0/r:1 "}},
 		"the claim comes after the pod": {func(w *claimed) {
 			c := madeFor("a", w.claim("c", "n0", "a", "a"))
-			w.SetPod(w.runs("a", "n0", c))
+			w.Set(w.runs("a", "n0", c))
 			w.told("a")
-			w.SetResourceClaim(c)
+			w.Set(c)
 		}, told{[]string{card0}, "c0/r:1 "}},
 		"two claims of its own": {func(w *claimed) {
 			c, d := madeFor("a", w.claim("c", "n0", "a", "a")), madeFor("a", w.claim("d", "n0", "b", "a"))
-			w.SetResourceClaim(c)
-			w.SetResourceClaim(d)
-			w.SetPod(w.runs("a", "n0", c, d))
+			w.Set(c)
+			w.Set(d)
+			w.Set(w.runs("a", "n0", c, d))
 		}, told{[]string{card0, refereeDriver + "/n0/b"}, "c0/r:1 c1/r:1 "}},
 		"a claim that has a name": {func(w *claimed) {
 			c := w.claim("c", "n0", "a", "a")
-			w.SetResourceClaim(c)
-			w.SetPod(standing(w.runs("a", "n0", c), c))
+			w.Set(c)
+			w.Set(standing(w.runs("a", "n0", c), c))
 		}, told{Has: []string{card0}}},
 		"one of its own and one that has a name": {func(w *claimed) {
 			c, d := w.claim("c", "n0", "a", "a"), madeFor("a", w.claim("d", "n0", "b", "a"))
-			w.SetResourceClaim(c)
-			w.SetResourceClaim(d)
-			w.SetPod(standing(w.runs("a", "n0", c, d), c))
+			w.Set(c)
+			w.Set(d)
+			w.Set(standing(w.runs("a", "n0", c, d), c))
 		}, told{Has: []string{card0, refereeDriver + "/n0/b"}}},
 		"shared by several pods": {func(w *claimed) {
 			c := madeFor("a", w.claim("c", "n0", "a", "a", "b"))
-			w.SetResourceClaim(c)
-			w.SetPod(w.runs("a", "n0", c))
-			w.SetPod(standing(w.runs("b", "n0", c), c))
+			w.Set(c)
+			w.Set(w.runs("a", "n0", c))
+			w.Set(standing(w.runs("b", "n0", c), c))
 		}, told{Has: []string{card0}}},
 		"shared with a pod that is over": {func(w *claimed) {
 			c := madeFor("a", w.claim("c", "n0", "a", "a", "b"))
-			w.SetResourceClaim(c)
-			w.SetPod(w.runs("a", "n0", c))
+			w.Set(c)
+			w.Set(w.runs("a", "n0", c))
 			b := standing(w.runs("b", "n0", c), c)
-			w.SetPod(b)
+			w.Set(b)
 			w.told("a")
-			w.SetPod(edited(b, func(p *corev1.Pod) { p.Status.Phase, p.ResourceVersion = corev1.PodSucceeded, w.next() }))
+			w.Set(edited(b, func(p *corev1.Pod) { p.Status.Phase, p.ResourceVersion = corev1.PodSucceeded, w.next() }))
 		}, told{[]string{card0}, "c0/r:1 "}},
 		"its device is gone from the slice": {func(w *claimed) {
 			c := madeFor("a", w.claim("c", "n0", "a", "a"))
-			w.SetResourceClaim(c)
-			w.SetPod(w.runs("a", "n0", c))
+			w.Set(c)
+			w.Set(w.runs("a", "n0", c))
 			w.told("a")
-			w.SetSlice(cardsOn("n0", "b"))
+			w.Set(cardsOn("n0", "b"))
 		}, told{[]string{card0}, "c0/r:1 "}},
 		"its slice is gone": {func(w *claimed) {
 			c := madeFor("a", w.claim("c", "n0", "a", "a"))
-			w.SetResourceClaim(c)
-			w.SetPod(w.runs("a", "n0", c))
-			w.RemoveSlice(cardsOn("n0"))
+			w.Set(c)
+			w.Set(w.runs("a", "n0", c))
+			w.Remove(cardsOn("n0"))
 		}, told{[]string{card0}, "c0/r:1 "}},
 		"the class is gone": {func(w *claimed) {
 			c := madeFor("a", w.claim("c", "n0", "a", "a"))
-			w.SetResourceClaim(c)
-			w.SetPod(w.runs("a", "n0", c))
+			w.Set(c)
+			w.Set(w.runs("a", "n0", c))
 			w.told("a")
-			w.RemoveDeviceClass(cardClass())
+			w.Remove(cardClass())
 		}, told{Has: []string{card0}}},
 		"the class comes again": {func(w *claimed) {
 			c := madeFor("a", w.claim("c", "n0", "a", "a"))
-			w.SetResourceClaim(c)
-			w.RemoveDeviceClass(cardClass())
-			w.SetPod(w.runs("a", "n0", c))
+			w.Set(c)
+			w.Remove(cardClass())
+			w.Set(w.runs("a", "n0", c))
 			w.told("a")
-			w.SetDeviceClass(cardClass())
+			w.Set(cardClass())
 		}, told{[]string{card0}, "c0/r:1 "}},
 		"of another scheduler": {func(w *claimed) {
 			c := madeFor("a", w.claim("c", "n0", "a", "a"))
-			w.SetResourceClaim(c)
-			w.SetPod(edited(w.runs("a", "n0", c), func(p *corev1.Pod) { p.Spec.SchedulerName = corev1.DefaultSchedulerName }))
+			w.Set(c)
+			w.Set(edited(w.runs("a", "n0", c), func(p *corev1.Pod) { p.Spec.SchedulerName = corev1.DefaultSchedulerName }))
 		}, told{Has: []string{card0}}},
 		"nobody makes it again": {func(w *claimed) {
 			c := madeFor("a", w.claim("c", "n0", "a", "a"))
-			w.SetResourceClaim(c)
-			w.SetPod(edited(w.runs("a", "n0", c), func(p *corev1.Pod) { p.OwnerReferences = nil }))
+			w.Set(c)
+			w.Set(edited(w.runs("a", "n0", c), func(p *corev1.Pod) { p.OwnerReferences = nil }))
 		}, told{Has: []string{card0}}},
 		"for a count": {func(w *claimed) {
 			class := cardClass()
 			class.Spec.ExtendedResourceName = new("example.com/card")
-			w.SetDeviceClass(class)
+			w.Set(class)
 			p := w.runs("a", "n0")
 			p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"example.com/card": resource.MustParse("1")}
 			c, _ := convert.ExtendedClaim(p, func(string) *resourcev1.DeviceClass { return class })
 			has := w.claim(c.Name, "n0", "a", "a")
 			has.Annotations, has.OwnerReferences, has.Spec = c.Annotations, c.OwnerReferences, c.Spec
-			w.SetResourceClaim(has)
-			w.SetPod(p)
+			w.Set(has)
+			w.Set(p)
 		}, told{[]string{card0}, "resources/container-0-request-0:1 counted"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -248,9 +248,9 @@ func TestClaimsOfRunningPods(t *testing.T) {
 func TestClaimsOfFinishedPods(t *testing.T) {
 	w := newClaimed()
 	c := madeFor("a", w.claim("c", "n0", "a", "a"))
-	w.SetResourceClaim(c)
+	w.Set(c)
 	a := w.runs("a", "n0", c)
-	w.SetPod(a)
+	w.Set(a)
 	taken := func() (out []string) {
 		w.told("a")
 		for _, o := range w.nodes.given["n0"].Offers {
@@ -263,11 +263,11 @@ func TestClaimsOfFinishedPods(t *testing.T) {
 	if got := taken(); got != nil {
 		t.Errorf("while it runs nobody else has %q", got)
 	}
-	w.SetPod(edited(a, func(p *corev1.Pod) { p.Status.Phase, p.ResourceVersion = corev1.PodSucceeded, w.next() }))
+	w.Set(edited(a, func(p *corev1.Pod) { p.Status.Phase, p.ResourceVersion = corev1.PodSucceeded, w.next() }))
 	if diff := cmp.Diff([]string{card0}, taken()); diff != "" {
 		t.Error(diff)
 	}
-	w.SetResourceClaim(madeFor("a", w.claim("c", "", "")))
+	w.Set(madeFor("a", w.claim("c", "", "")))
 	if got := taken(); got != nil {
 		t.Errorf("given back, %q are taken", got)
 	}
@@ -284,8 +284,8 @@ func TestManyKindsOfRunningClaims(t *testing.T) {
 	for i := range inventory.MaxSelections + 50 {
 		name := fmt.Sprint("a", i)
 		c := asks(madeFor(name, w.claim("c-"+name, "n0", "a", name)), i)
-		w.SetResourceClaim(c)
-		w.SetPod(w.runs(name, "n0", c))
+		w.Set(c)
+		w.Set(w.runs(name, "n0", c))
 	}
 	w.told("")
 	if n := len(selections()); n > inventory.MaxSelections/2 {
@@ -295,8 +295,8 @@ func TestManyKindsOfRunningClaims(t *testing.T) {
 	for i := range waiting {
 		name := fmt.Sprint("w", i)
 		c := asks(madeFor(name, w.claim("c-"+name, "", "")), 1000+i)
-		w.SetResourceClaim(c)
-		w.SetPod(w.runs(name, "", c))
+		w.Set(c)
+		w.Set(w.runs(name, "", c))
 	}
 	for range 3 {
 		w.told("")
@@ -319,24 +319,24 @@ func TestManyKindsOfRunningClaims(t *testing.T) {
 // One whose claim has a name stays, though it would cost less.
 func TestRunningClaimsAreMoved(t *testing.T) {
 	w := newClaimed()
-	w.SetSlice(cardsOn("n2", "a", "b"))
+	w.Set(cardsOn("n2", "a", "b"))
 	n := node("n2", "r1", 0)
 	n.ResourceVersion = w.next()
-	w.SetNode(n)
+	w.Set(n)
 	named := w.claim("named", "n0", "a", "a")
-	w.SetResourceClaim(named)
+	w.Set(named)
 	a := w.runs("a", "n0", named)
 	a.Spec.ResourceClaims[0] = corev1.PodResourceClaim{Name: "c0", ResourceClaimName: &named.Name}
-	w.SetPod(a)
+	w.Set(a)
 	for name, node := range map[string]string{"b": "n1", "c": "n2"} {
 		own := madeFor(name, w.claim("own-"+name, node, "a", name))
-		w.SetResourceClaim(own)
-		w.SetPod(w.runs(name, node, own))
+		w.Set(own)
+		w.Set(w.runs(name, node, own))
 	}
 	both := madeFor("wants", w.claim("both", "", ""))
 	both.Spec.Devices.Requests[0].Exactly.Count = 2
-	w.SetResourceClaim(both)
-	w.SetPod(w.runs("wants", "", both))
+	w.Set(both)
+	w.Set(w.runs("wants", "", both))
 	w.told("wants")
 	plan := w.state.Plan(noon)
 	if len(plan.Evictions) != 1 || plan.Evictions[0].Pod == "default/a" {

@@ -36,7 +36,7 @@ func (s *school) see(p *corev1.Pod) {
 	s.version++
 	p = p.DeepCopy()
 	p.ResourceVersion = strconv.Itoa(s.version)
-	s.SetPod(p)
+	s.Set(p)
 	s.Settle()
 }
 
@@ -82,7 +82,7 @@ func TestRunTimeEstimates(t *testing.T) {
 		gone := pod("gone", 1)
 		s.begin(gone)
 		gone.ResourceVersion = "999"
-		s.RemovePod(gone)
+		s.Remove(gone)
 		theirs := pod("theirs", 1)
 		theirs.Spec.SchedulerName = "other"
 		s.begin(theirs)

@@ -13,7 +13,7 @@ import (
 func TestNodesThatSkipOperations(t *testing.T) {
 	w := newReferee(1)
 	for name, declared := range map[string][]string{"n0": {"DRAOptionalNodeOperations"}, "n1": nil, "n2": {"Other"}} {
-		w.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"rack": "r"}}, Status: corev1.NodeStatus{DeclaredFeatures: declared}})
+		w.Set(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"rack": "r"}}, Status: corev1.NodeStatus{DeclaredFeatures: declared}})
 	}
 	claim := func(selector *corev1.NodeSelector, skip ...resourcev1.SkipNodeOperation) *resourcev1.ResourceClaim {
 		c := &resourcev1.ResourceClaim{}

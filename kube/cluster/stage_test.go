@@ -137,7 +137,7 @@ func (s *stage) namespace(name string, labels map[string]string) {
 		labels = make(map[string]string)
 	}
 	labels[corev1.LabelMetadataName] = name
-	s.SetNamespace(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}})
+	s.Set(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}})
 }
 
 // nodes makes nodes with so many GPUs, two to a rack and four to a block.
@@ -147,7 +147,7 @@ func (s *stage) nodes(n int, gpus int64) {
 		for at, label := range map[int]string{2: DefaultLevels()[3].Label, 4: DefaultLevels()[2].Label, 8: DefaultLevels()[1].Label} { //archtest:any-order each has its own key
 			o.Labels[label] = fmt.Sprintf("%d", i/at)
 		}
-		s.SetNode(o)
+		s.Set(o)
 	}
 }
 
@@ -193,7 +193,7 @@ func (s *stage) create(t testing.TB, u *unstructured.Unstructured) {
 			}
 		}
 		s.speaks.Trim(u)
-		s.SetForeign(u)
+		s.Set(u)
 		return
 	}
 	var o metav1.Object
@@ -239,13 +239,13 @@ func (s *stage) create(t testing.TB, u *unstructured.Unstructured) {
 func (s *stage) take(o metav1.Object) {
 	switch o := o.(type) {
 	case *corev1.Node:
-		s.SetNode(o)
+		s.Set(o)
 	case *schedulingv1.PriorityClass:
-		s.SetPriorityClass(o)
+		s.Set(o)
 	case *schedulingv1beta1.PodGroup:
-		s.SetGroup(o)
+		s.Set(o)
 	case *schedulingv1alpha3.CompositePodGroup:
-		s.SetComposite(o)
+		s.Set(o)
 	case *corev1.Pod:
 		s.pod(o)
 	case *batchv1.Job:
@@ -254,22 +254,22 @@ func (s *stage) take(o metav1.Object) {
 			o.Spec.Suspend = &yes
 			ownScheduler(&o.Spec.Template.Spec)
 		}
-		s.SetOwner(o)
+		s.Set(o)
 		s.owners = append(s.owners, o)
 	case *appsv1.StatefulSet:
 		s.admitSet(&o.ObjectMeta, &o.Spec.Template)
-		s.SetOwner(o)
+		s.Set(o)
 		s.owners = append(s.owners, o)
 	case *appsv1.ReplicaSet:
-		s.SetOwner(o)
+		s.Set(o)
 		s.owners = append(s.owners, o)
 	case *appsv1.Deployment:
 		s.admitSet(&o.ObjectMeta, &o.Spec.Template)
-		s.SetOwner(o)
+		s.Set(o)
 		set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name + "-rs", UID: o.UID + "-rs", Generation: 1}}
 		set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(o, appsv1.SchemeGroupVersion.WithKind("Deployment"))}
 		set.Spec = appsv1.ReplicaSetSpec{Replicas: o.Spec.Replicas, Selector: o.Spec.Selector, Template: o.Spec.Template}
-		s.SetOwner(set)
+		s.Set(set)
 		s.owners = append(s.owners, set)
 	}
 }
@@ -318,7 +318,7 @@ func (s *stage) pod(p *corev1.Pod) {
 	}
 	requestLimits(&p.Spec)
 	p.Status.Phase = corev1.PodPending
-	s.SetPod(p)
+	s.Set(p)
 }
 
 // control makes the pods that controllers have not made yet; more says whether there was any.
@@ -431,7 +431,7 @@ func (s *stage) start(st *engine.Start) {
 					next.Spec.Template.Spec.Tolerations = convert.WithTolerations(e.Tolerations, e.Flavor.Tolerations)
 				}
 				s.owners[i] = next
-				s.SetOwner(next)
+				s.Set(next)
 			}
 		}
 		return
@@ -444,7 +444,7 @@ func (s *stage) start(st *engine.Start) {
 		raw := m.raw.DeepCopy()
 		s.version++
 		raw.Spec.NodeName, raw.Spec.SchedulingGates, raw.ResourceVersion, raw.Status.Phase = p.Node, nil, fmt.Sprint(s.version), corev1.PodRunning
-		s.SetPod(raw)
+		s.Set(raw)
 	}
 }
 
@@ -465,7 +465,7 @@ func (s *stage) evict(key string) {
 				for _, made := range s.madeBy(uid) {
 					s.gone(made)
 				}
-				s.SetOwner(next)
+				s.Set(next)
 			}
 		}
 		return
@@ -478,7 +478,7 @@ func (s *stage) gone(m *member) {
 	raw := m.raw.DeepCopy()
 	s.version++
 	raw.ResourceVersion = fmt.Sprint(s.version)
-	s.RemovePod(raw)
+	s.Remove(raw)
 }
 
 // report is what has become of everything: who runs and who waits, why, what has no effect, and the statuses.

@@ -24,18 +24,14 @@ func newTemplates() *templates {
 	return &templates{all: make(map[string]*resourcev1.ResourceClaimTemplate), jobs: make(map[string]map[types.UID]bool)}
 }
 
-// SetClaimTemplate takes in a template of resource claims.
-func (f *Feed) SetClaimTemplate(t *resourcev1.ResourceClaimTemplate) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// setClaimTemplate takes in a template of resource claims.
+func (f *Feed) setClaimTemplate(t *resourcev1.ResourceClaimTemplate) {
 	f.templates.all[keyOf(t)] = t
 	f.templateMoved(keyOf(t))
 }
 
-// RemoveClaimTemplate takes it away.
-func (f *Feed) RemoveClaimTemplate(t *resourcev1.ResourceClaimTemplate) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// removeClaimTemplate takes it away.
+func (f *Feed) removeClaimTemplate(t *resourcev1.ResourceClaimTemplate) {
 	delete(f.templates.all, keyOf(t))
 	f.templateMoved(keyOf(t))
 }

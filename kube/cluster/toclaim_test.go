@@ -31,37 +31,37 @@ func TestKueueWaitsForClaims(t *testing.T) {
 			t.Errorf("%s: it says %q, want %q", what, said, why)
 		}
 	}
-	s.SetOwner(claiming("three", 3))
+	s.Set(claiming("three", 3))
 	waits("without the template", "resource claim template one-card does not exist")
 	template := &resourcev1.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "one-card", UID: "t"}}
 	template.Spec.Spec.Devices.Requests = []resourcev1.DeviceRequest{{Name: "r", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "cards", AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: 1}}}
-	s.SetClaimTemplate(template)
+	s.Set(template)
 	waits("without the class", "device class cards, which claim card names, does not exist")
-	s.SetDeviceClass(&resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "cards"}, Spec: resourcev1.DeviceClassSpec{Selectors: []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: "true"}}}}})
+	s.Set(&resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "cards"}, Spec: resourcev1.DeviceClassSpec{Selectors: []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: "true"}}}}})
 	waits("without devices", "")
 	for i := range 2 {
 		node := fmt.Sprint("n", i)
-		s.SetSlice(&resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: resourcev1.ResourceSliceSpec{
+		s.Set(&resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: resourcev1.ResourceSliceSpec{
 			Driver: refereeDriver, Pool: resourcev1.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: 1}, NodeName: &node, Devices: []resourcev1.Device{{Name: "card"}},
 		}})
 	}
 	waits("with two devices for three pods", "")
 
 	two := claiming("two", 2)
-	s.SetOwner(two)
+	s.Set(two)
 	got := s.starts(t)
 	if len(got) != 1 || len(got[0].Placements) != 2 || got[0].Placements[0].Node == got[0].Placements[1].Node || s.Entry(&got[0]) == nil {
 		t.Fatalf("with two for two: %+v", got)
 	}
 	s.Entered(&got[0])
-	s.RemoveOwner(two)
+	s.Remove(two)
 	s.starts(t)
 	for key := range s.devices.claims {
 		if m := s.members.pods["default/three:0"]; m == nil || ExpectedKey(key) && key[:len("default/three")] != "default/three" {
 			t.Errorf("claim %s is left", key)
 		}
 	}
-	s.RemoveClaimTemplate(template)
+	s.Remove(template)
 	waits("without the template again", "resource claim template one-card does not exist")
 	if n := len(s.devices.claims); n != 0 {
 		t.Errorf("%d claims are left", n)

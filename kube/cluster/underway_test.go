@@ -15,14 +15,14 @@ import (
 // device is nobody else's until it is known whether the claim has it, and as long as the claim has it.
 func TestPodGoesWhileItsClaimIsWritten(t *testing.T) {
 	w := newClaimed()
-	w.RemoveNode(w.nodes.objects["n1"])
+	w.Remove(w.nodes.objects["n1"])
 	comes := func(name string) *corev1.Pod {
 		c := w.claim(name, "", "")
-		w.SetResourceClaim(c)
+		w.Set(c)
 		p := pod(name, 0)
 		p.UID, p.ResourceVersion = types.UID(name), w.next()
 		p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "c", ResourceClaimName: &c.Name}}
-		w.SetPod(p)
+		w.Set(p)
 		return p
 	}
 	plan := func() map[string][]string {
@@ -46,7 +46,7 @@ func TestPodGoesWhileItsClaimIsWritten(t *testing.T) {
 	r, _ := w.Reserve(&starts[0])
 	device := starts[0].Placements[0].Devices[0]
 
-	w.RemovePod(first) // the request about its claim is on its way
+	w.Remove(first) // the request about its claim is on its way
 	comes("second")
 	comes("third")
 	nobody := func(when string) {
@@ -59,14 +59,14 @@ func TestPodGoesWhileItsClaimIsWritten(t *testing.T) {
 	}
 	nobody("the claim may have it")
 	written := w.claim("first", "n0", strings.TrimPrefix(device, refereeDriver+"/n0/"))
-	w.LearnResourceClaim(written)
+	w.Learn(written)
 	nobody("the claim has it")
 	w.Release(r)
 	nobody("the claim has it, and the start is over")
 
 	empty := written.DeepCopy()
 	empty.ResourceVersion, empty.Status = w.next(), resourcev1.ResourceClaimStatus{}
-	w.SetResourceClaim(empty)
+	w.Set(empty)
 	if got := slices.Concat(slices.Collect(maps.Values(plan()))...); !slices.Contains(got, device) {
 		t.Errorf("given back, and only %v are given", got)
 	}

@@ -12,29 +12,6 @@ import (
 
 // What the watches of claims, volumes, classes and CSI drivers tell the feed, and what it gives the engine of it.
 
-// SetClaim takes in a claim.
-func (f *Feed) SetClaim(c *corev1.PersistentVolumeClaim) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if key := keyOf(c); !outdated(f.volumes.Claim(key), c) {
-		f.volumes.SetClaim(key, c)
-	}
-}
-
-// RemoveClaim takes a claim away.
-func (f *Feed) RemoveClaim(c *corev1.PersistentVolumeClaim) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.volumes.SetClaim(keyOf(c), nil)
-}
-
-// LearnClaim takes in what the claim became by our own doing, ahead of the watch.
-func (f *Feed) LearnClaim(c *corev1.PersistentVolumeClaim) {
-	if have := f.Claim(keyOf(c)); have != nil && have.UID == c.UID {
-		f.SetClaim(c)
-	}
-}
-
 // Claim is the claim as last seen, nil for none.
 func (f *Feed) Claim(key string) *corev1.PersistentVolumeClaim {
 	f.mu.Lock()
@@ -42,90 +19,11 @@ func (f *Feed) Claim(key string) *corev1.PersistentVolumeClaim {
 	return f.volumes.Claim(key)
 }
 
-// SetVolume takes in a volume.
-func (f *Feed) SetVolume(v *corev1.PersistentVolume) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !outdated(f.volumes.Volume(v.Name), v) {
-		f.volumes.SetVolume(v)
-	}
-}
-
-// RemoveVolume takes a volume away.
-func (f *Feed) RemoveVolume(v *corev1.PersistentVolume) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.volumes.RemoveVolume(v)
-}
-
-// LearnVolume takes in what the volume became by our own doing, ahead of the watch.
-func (f *Feed) LearnVolume(v *corev1.PersistentVolume) {
-	if have := f.Volume(v.Name); have != nil && have.UID == v.UID {
-		f.SetVolume(v)
-	}
-}
-
 // Volume is the volume as last seen, nil for none.
 func (f *Feed) Volume(name string) *corev1.PersistentVolume {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.volumes.Volume(name)
-}
-
-// SetClass takes in a storage class.
-func (f *Feed) SetClass(c *storagev1.StorageClass) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.volumes.SetClass(c.Name, c)
-}
-
-// RemoveClass takes a storage class away.
-func (f *Feed) RemoveClass(c *storagev1.StorageClass) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.volumes.SetClass(c.Name, nil)
-}
-
-// SetCSIDriver takes in what a driver says of itself.
-func (f *Feed) SetCSIDriver(d *storagev1.CSIDriver) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.volumes.SetCSIDriver(d.Name, d)
-}
-
-// RemoveCSIDriver takes it away.
-func (f *Feed) RemoveCSIDriver(d *storagev1.CSIDriver) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.volumes.SetCSIDriver(d.Name, nil)
-}
-
-// SetCapacity takes in how much room a driver has.
-func (f *Feed) SetCapacity(c *storagev1.CSIStorageCapacity) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.volumes.SetCapacity(c)
-}
-
-// RemoveCapacity takes it away.
-func (f *Feed) RemoveCapacity(c *storagev1.CSIStorageCapacity) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.volumes.RemoveCapacity(c)
-}
-
-// SetCSINode takes in what drivers are on a node.
-func (f *Feed) SetCSINode(n *storagev1.CSINode) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.attachable(n.Name, n)
-}
-
-// RemoveCSINode takes that away.
-func (f *Feed) RemoveCSINode(n *storagev1.CSINode) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.attachable(n.Name, nil)
 }
 
 // attachable gives the nodes again on which another number of volumes can be attached.

@@ -291,8 +291,8 @@ func TestNotFoundWaitsForTheWatch(t *testing.T) {
 // be bound whole.
 func TestWorldMovesBetweenPlanAndBind(t *testing.T) {
 	for name, move := range map[string]func(*scheduler, *world){
-		"pod":  func(s *scheduler, w *world) { s.feed.RemovePod(w.pod("g-1")) },
-		"node": func(s *scheduler, w *world) { s.feed.RemoveNode(node("n2", "r1", 1)) },
+		"pod":  func(s *scheduler, w *world) { s.feed.Remove(w.pod("g-1")) },
+		"node": func(s *scheduler, w *world) { s.feed.Remove(node("n2", "r1", 1)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -325,11 +325,11 @@ func (w *world) still(t *testing.T, change ...func(*Options)) *scheduler {
 	}
 	nodes, _ := w.client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 	for i := range nodes.Items {
-		s.feed.SetNode(&nodes.Items[i])
+		s.feed.Set(&nodes.Items[i])
 	}
 	pods, _ := w.client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
 	for i := range pods.Items {
-		s.feed.SetPod(&pods.Items[i])
+		s.feed.Set(&pods.Items[i])
 	}
 	return s
 }

@@ -171,14 +171,14 @@ func TestAnAnswerDoesNotBringAPodBack(t *testing.T) {
 		w := newWorld(t, node("n1", "r1", 1), pod("a", 1))
 		s := w.still(t)
 		old := w.pod("a").DeepCopy()
-		s.feed.RemovePod(w.pod("a"))
+		s.feed.Remove(w.pod("a"))
 		s.feed.RenewPod(old)
 		if s.feed.Pod("default/a") != nil {
 			t.Error("it is back")
 		}
 		next := pod("a", 1)
 		next.UID, next.ResourceVersion = "next", "900"
-		s.feed.SetPod(next)
+		s.feed.Set(next)
 		s.feed.RenewPod(old)
 		if p := s.feed.Pod("default/a"); p == nil || p.UID != "next" {
 			t.Errorf("got %v", p)

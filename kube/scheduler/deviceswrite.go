@@ -185,7 +185,7 @@ func (v *preparer) editClaim(ctx context.Context, c *resourcev1.ResourceClaim, e
 			if err != nil || !needed {
 				if refused = err; err == nil {
 					cluster.Trim(now)
-					v.s.feed.LearnResourceClaim(now)
+					v.s.feed.Learn(now)
 				}
 				return nil
 			}
@@ -200,10 +200,10 @@ func (v *preparer) editClaim(ctx context.Context, c *resourcev1.ResourceClaim, e
 			got, err := api.UpdateStatus(ctx, now, metav1.UpdateOptions{})
 			if err == nil {
 				cluster.Trim(got)
-				v.s.feed.LearnResourceClaim(got)
+				v.s.feed.Learn(got)
 			}
 			if apierrors.IsNotFound(err) {
-				v.s.feed.RemoveResourceClaim(c) // it may have gone before it was learned of
+				v.s.feed.Remove(c) // it may have gone before it was learned of
 			}
 			return err
 		})

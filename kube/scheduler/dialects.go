@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -197,7 +196,7 @@ func (d *dialects) watch(ctx context.Context, by dialect.Dialect, kind dialect.K
 	if err != nil {
 		return nil, err
 	}
-	r, err := i.AddEventHandler(handler(d.s.feed.SetForeign, d.s.feed.RemoveForeign))
+	r, err := i.AddEventHandler(handler(d.s.feed.Set, d.s.feed.Remove))
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +209,7 @@ func (d *dialects) watch(ctx context.Context, by dialect.Dialect, kind dialect.K
 // watchClasses has priority classes given to the feed, which no other pod needs: the API server looks them up for these.
 func (d *dialects) watchClasses(ctx context.Context) (cache.InformerSynced, error) {
 	f := d.s.factory()
-	r, err := f.Scheduling().V1().PriorityClasses().Informer().AddEventHandler(handler(func(c *schedulingv1.PriorityClass) { d.s.feed.SetPriorityClass(c) }, func(c *schedulingv1.PriorityClass) { d.s.feed.RemovePriorityClass(c) }))
+	r, err := f.Scheduling().V1().PriorityClasses().Informer().AddEventHandler(handler(d.s.feed.Set, d.s.feed.Remove))
 	if err != nil {
 		return nil, err
 	}

@@ -51,7 +51,7 @@ func (e *echoes) oldest(now time.Time) (age time.Duration) {
 
 // podSeen and podGone take in what the watch of pods shows.
 func (s *scheduler) podSeen(p *corev1.Pod) {
-	s.feed.SetPod(p)
+	s.feed.Set(p)
 	if p.Spec.NodeName == "" {
 		return
 	}
@@ -64,6 +64,6 @@ func (s *scheduler) podSeen(p *corev1.Pod) {
 }
 
 func (s *scheduler) podGone(p *corev1.Pod) {
-	s.feed.RemovePod(p)
+	s.feed.Remove(p)
 	s.echoes.shown(p.UID, time.Now())
 }

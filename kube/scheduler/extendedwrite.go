@@ -39,7 +39,7 @@ func (v *preparer) extend(ctx context.Context, w cluster.DeviceWant, scene *clus
 		return fmt.Errorf("make a claim for the extended resources of pod %s: %w", w.Pod, err)
 	}
 	cluster.Trim(made)
-	v.s.feed.SetResourceClaim(made)
+	v.s.feed.Set(made)
 	scene.Claims = append(scene.Claims, made)
 	return nil
 }
@@ -74,7 +74,7 @@ func (v *preparer) makeExtended(ctx context.Context, w cluster.DeviceWant) (made
 		return made, nil
 	}
 	cluster.Trim(made)
-	v.s.feed.SetResourceClaim(made)
+	v.s.feed.Set(made)
 	if err := v.dropExtended(ctx, w); err != nil {
 		return nil, err
 	}
@@ -134,6 +134,6 @@ func (v *preparer) dropExtended(ctx context.Context, w cluster.DeviceWant) error
 		v.s.log.Warn("delete a claim for extended resources", "claim", keyOf(c), "pod", w.Pod, "err", err)
 		return err
 	}
-	v.s.feed.RemoveResourceClaim(c)
+	v.s.feed.Remove(c)
 	return nil
 }

@@ -19,7 +19,7 @@ func TestOlderVersionComesLate(t *testing.T) {
 		old := w.pod("a").DeepCopy()
 		w.edit("a", func(p *corev1.Pod) { p.Spec.NodeName = "n1" })
 		s := w.still(t)
-		s.feed.SetPod(old)
+		s.feed.Set(old)
 		s.cycle(time.Now())
 		if s.feed.Pod("default/a").Spec.NodeName != "n1" || s.binds.queue.left > 0 {
 			t.Errorf("took the older version: %d to bind", s.binds.queue.left)
@@ -35,7 +35,7 @@ func TestMissedDeletion(t *testing.T) {
 		w.edit("a", func(p *corev1.Pod) { p.Spec.NodeName = "n1" })
 		s := w.still(t)
 		s.cycle(time.Now())
-		s.feed.RemovePod(w.pod("a"))
+		s.feed.Remove(w.pod("a"))
 		s.cycle(time.Now())
 		if i, ok := s.binds.queue.next(); !ok || i.Pod != "default/b" {
 			t.Errorf("b is not bound: %v", i)
@@ -180,10 +180,10 @@ func TestMemoryOfPodsThatAreGone(t *testing.T) {
 		for i := range 50 {
 			p := pod(fmt.Sprintf("p-%d", i), 9, "gang", fmt.Sprintf("g-%d", i%5), "min", "nonsense", "typo", "x")
 			p.UID, p.ResourceVersion = types.UID(p.Name), fmt.Sprint(1000+i)
-			s.feed.SetPod(p)
+			s.feed.Set(p)
 			s.cycle(time.Now())
 			s.feed.Refuse("default/"+p.Name, "n1", "no")
-			s.feed.RemovePod(p)
+			s.feed.Remove(p)
 			s.cycle(time.Now())
 		}
 		if got := len(s.reports.said); got != 0 {

@@ -84,7 +84,7 @@ func (d *dialects) watchOwners(ctx context.Context, kind convert.OwnerKind, reso
 	if err != nil {
 		return nil, err
 	}
-	r, err := i.AddEventHandler(ownerHandler[*metav1.PartialObjectMetadata](d.s.feed))
+	r, err := i.AddEventHandler(handler(d.s.feed.Set, d.s.feed.Remove))
 	if err != nil {
 		return nil, err
 	}

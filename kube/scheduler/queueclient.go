@@ -65,7 +65,7 @@ func (s *scheduler) watchQueues(ctx context.Context) (i cache.SharedIndexInforme
 	if i, err = s.queueInformer(); err != nil {
 		return nil, nil, err
 	}
-	r, err := i.AddEventHandler(handler(s.feed.SetQueue, s.feed.RemoveQueue))
+	r, err := i.AddEventHandler(handler(s.feed.Set, s.feed.Remove))
 	if err != nil {
 		return nil, nil, err
 	}

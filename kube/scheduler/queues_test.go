@@ -251,11 +251,11 @@ func TestPodComesAgainAfterItsNamespaceMoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, node("n1", "r1", 8), pod("a", 1))
 		s := w.still(t)
-		s.feed.SetNamespace(tenant())
+		s.feed.Set(tenant())
 		s.cycle(time.Now())
-		s.feed.SetNamespace(tenant("berth.dev/queue", "zz"))
-		s.feed.SetPod(w.pod("a"))
-		s.feed.SetPod(w.pod("a"))
+		s.feed.Set(tenant("berth.dev/queue", "zz"))
+		s.feed.Set(w.pod("a"))
+		s.feed.Set(w.pod("a"))
 		s.feed.Settle()
 		if bad := s.state.Apply(s.inbox.take()...); len(bad) > 0 {
 			t.Fatal(bad)
@@ -263,7 +263,7 @@ func TestPodComesAgainAfterItsNamespaceMoved(t *testing.T) {
 		if got := s.state.Dump().Pods[0].Queue; got != "zz" {
 			t.Errorf("charged to %q", got)
 		}
-		s.feed.RemovePod(w.pod("a"))
+		s.feed.Remove(w.pod("a"))
 		s.cycle(time.Now())
 		if left := s.state.Dump().Pods; len(left) > 0 {
 			t.Errorf("still there: %v", left)

@@ -139,7 +139,7 @@ func TestConditionMissesABoundPod(t *testing.T) {
 		if err := s.reports.patchPod(t.Context(), "default/a", w.pod("a").UID, pending{reason: "Unschedulable", text: "text"}); err == nil {
 			t.Error("written onto a version that is not known")
 		}
-		s.feed.SetPod(w.pod("a"))
+		s.feed.Set(w.pod("a"))
 		if err := s.reports.patchPod(t.Context(), "default/a", w.pod("a").UID, pending{reason: "Unschedulable", text: "text"}); err != nil {
 			t.Error(err)
 		}

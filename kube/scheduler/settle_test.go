@@ -30,8 +30,8 @@ func TestEngineForgetsWhatIsGone(t *testing.T) {
 		for i := range settleEvery {
 			p := pod(fmt.Sprintf("p-%d", i), 9)
 			p.UID, p.ResourceVersion = types.UID(p.Name), fmt.Sprint(1000+i)
-			s.feed.SetPod(p)
-			s.feed.RemovePod(p)
+			s.feed.Set(p)
+			s.feed.Remove(p)
 		}
 		var left []int
 		for range 3 {
@@ -54,10 +54,10 @@ func TestOldPodIsGivenAfterAllHasSettled(t *testing.T) {
 		s := w.still(t)
 		newer := node("n2", "r1", 0)
 		newer.ResourceVersion = "6000"
-		s.feed.SetNode(newer)
+		s.feed.Set(newer)
 		s.settleAt(t, "5000")
-		s.feed.SetClaim(claim)
-		s.feed.SetVolume(volume)
+		s.feed.Set(claim)
+		s.feed.Set(volume)
 		s.cycle(time.Now())
 		if i, ok := s.binds.queue.next(); !ok || i.Pod != "default/a" {
 			t.Fatal("the pod was forgotten")
@@ -95,7 +95,7 @@ func (s *scheduler) settleAt(t *testing.T, version string) {
 	for i := range settleEvery {
 		gone := node(fmt.Sprint("gone-", i), "", 1)
 		gone.ResourceVersion = "1"
-		s.feed.RemoveNode(gone)
+		s.feed.Remove(gone)
 	}
 	s.cycle(time.Now())
 	time.Sleep(settleAfter)

@@ -46,11 +46,11 @@ func (w *tenants) step(t *rapid.T) {
 		n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": team.Draw(t, "team"), "berth.dev/queue": queue.Draw(t, "queue")}}}
 		w.stamp(&n.ObjectMeta)
 		w.namespaces[name] = n
-		w.feed.SetNamespace(n)
+		w.feed.Set(n)
 	case 2:
 		if n := w.namespaces[name]; n != nil {
 			delete(w.namespaces, name)
-			w.feed.RemoveNamespace(n)
+			w.feed.Remove(n)
 		}
 	case 3, 4:
 		q := limit(rapid.SampledFrom([]string{"q", "r", v1alpha1.DefaultQueue}).Draw(t, "queue"), 1, nil)
@@ -62,10 +62,10 @@ func (w *tenants) step(t *rapid.T) {
 		}
 		w.stamp(&q.ObjectMeta)
 		w.queues[q.Name] = q
-		w.feed.SetQueue(q)
+		w.feed.Set(q)
 	case 5:
 		for _, key := range slices.Sorted(maps.Keys(w.queues)) {
-			w.feed.RemoveQueue(w.queues[key])
+			w.feed.Remove(w.queues[key])
 			delete(w.queues, key)
 			break
 		}
@@ -79,10 +79,10 @@ func (w *tenants) step(t *rapid.T) {
 		}
 		w.stamp(&p.ObjectMeta)
 		w.pods[name+"/"+p.Name] = p
-		w.feed.SetPod(p)
+		w.feed.Set(p)
 	case 7:
 		for _, key := range slices.Sorted(maps.Keys(w.pods)) { // the list comes again, as after a watch that broke
-			w.feed.SetPod(w.pods[key])
+			w.feed.Set(w.pods[key])
 		}
 	}
 }

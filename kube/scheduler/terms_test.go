@@ -469,12 +469,12 @@ func TestAStandbyGoesByTheLeadersTerms(t *testing.T) {
 		p = p.DeepCopy()
 		p.UID, p.ResourceVersion, p.Spec.NodeName = "a", fmt.Sprint(1000+i), "n1"
 		p.Status.Conditions = []corev1.PodCondition{{Type: convert.Admitted, Status: corev1.ConditionTrue, Message: convert.Record{Queue: queue}.Text()}}
-		s.feed.SetPod(p)
+		s.feed.Set(p)
 	}
 	s.feed.Follow(false)
 	p = p.DeepCopy()
 	p.ResourceVersion, p.Status.Conditions = "1002", nil
-	s.feed.SetPod(p)
+	s.feed.Set(p)
 	s.cycle(time.Now())
 	if got := s.state.Dump().Pods[0].Queue; got != "r" {
 		t.Errorf("charged to %q", got)

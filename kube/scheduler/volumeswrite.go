@@ -70,7 +70,7 @@ func (v *preparer) annotate(ctx context.Context, w cluster.Want, node any, needs
 		got, err := v.s.client.CoreV1().PersistentVolumeClaims(c.Namespace).Patch(ctx, c.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 		if err == nil {
 			cluster.Trim(got)
-			v.s.feed.LearnClaim(got)
+			v.s.feed.Learn(got)
 		}
 		return afterWatch(err)
 	})
@@ -97,7 +97,7 @@ func (v *preparer) takeVolume(ctx context.Context, w cluster.Want) error {
 		got, err := v.s.client.CoreV1().PersistentVolumes().Patch(ctx, pv.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 		if err == nil {
 			cluster.Trim(got)
-			v.s.feed.LearnVolume(got)
+			v.s.feed.Learn(got)
 		}
 		return afterWatch(err)
 	})

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
@@ -51,36 +49,36 @@ func (s *scheduler) watch(ctx context.Context) (stop func(), err error) {
 			s.settler.watches = append(s.settler.watches, i)
 		}
 	}
-	core, f := all.Core().V1(), s.feed
-	add(core.Nodes().Informer(), handler(f.SetNode, f.RemoveNode), true)
+	core, objects := all.Core().V1(), handler(s.feed.Set, s.feed.Remove)
+	add(core.Nodes().Informer(), objects, true)
 	add(core.Pods().Informer(), handler(s.podSeen, s.podGone), true)
-	add(core.PersistentVolumeClaims().Informer(), handler(f.SetClaim, f.RemoveClaim), false)
-	add(core.PersistentVolumes().Informer(), handler(f.SetVolume, f.RemoveVolume), false)
-	add(all.Storage().V1().StorageClasses().Informer(), handler(f.SetClass, f.RemoveClass), false)
-	add(all.Storage().V1().CSINodes().Informer(), handler(f.SetCSINode, f.RemoveCSINode), false)
-	add(all.Storage().V1().CSIDrivers().Informer(), handler(f.SetCSIDriver, f.RemoveCSIDriver), false)
-	add(all.Storage().V1().CSIStorageCapacities().Informer(), handler(f.SetCapacity, f.RemoveCapacity), false)
-	add(all.Batch().V1().Jobs().Informer(), ownerHandler[*batchv1.Job](f), false)
-	add(all.Apps().V1().StatefulSets().Informer(), ownerHandler[*appsv1.StatefulSet](f), false)
-	add(all.Apps().V1().ReplicaSets().Informer(), ownerHandler[*appsv1.ReplicaSet](f), false)
-	add(all.Apps().V1().Deployments().Informer(), ownerHandler[*appsv1.Deployment](f), false)
-	add(all.Policy().V1().PodDisruptionBudgets().Informer(), handler(f.SetBudget, f.RemoveBudget), false)
-	add(core.Services().Informer(), handler(f.SetService, f.RemoveService), false)
-	add(core.Namespaces().Informer(), handler(f.SetNamespace, f.RemoveNamespace), false)
+	add(core.PersistentVolumeClaims().Informer(), objects, false)
+	add(core.PersistentVolumes().Informer(), objects, false)
+	add(all.Storage().V1().StorageClasses().Informer(), objects, false)
+	add(all.Storage().V1().CSINodes().Informer(), objects, false)
+	add(all.Storage().V1().CSIDrivers().Informer(), objects, false)
+	add(all.Storage().V1().CSIStorageCapacities().Informer(), objects, false)
+	add(all.Batch().V1().Jobs().Informer(), objects, false)
+	add(all.Apps().V1().StatefulSets().Informer(), objects, false)
+	add(all.Apps().V1().ReplicaSets().Informer(), objects, false)
+	add(all.Apps().V1().Deployments().Informer(), objects, false)
+	add(all.Policy().V1().PodDisruptionBudgets().Informer(), objects, false)
+	add(core.Services().Informer(), objects, false)
+	add(core.Namespaces().Informer(), objects, false)
 	if has["DeviceClass"] {
-		add(all.Resource().V1().DeviceClasses().Informer(), handler(f.SetDeviceClass, f.RemoveDeviceClass), false)
-		add(all.Resource().V1().ResourceSlices().Informer(), handler(f.SetSlice, f.RemoveSlice), false)
-		add(all.Resource().V1().ResourceClaims().Informer(), handler(f.SetResourceClaim, f.RemoveResourceClaim), false)
-		add(all.Resource().V1().ResourceClaimTemplates().Informer(), handler(f.SetClaimTemplate, f.RemoveClaimTemplate), false)
+		add(all.Resource().V1().DeviceClasses().Informer(), objects, false)
+		add(all.Resource().V1().ResourceSlices().Informer(), objects, false)
+		add(all.Resource().V1().ResourceClaims().Informer(), objects, false)
+		add(all.Resource().V1().ResourceClaimTemplates().Informer(), objects, false)
 	}
 	if has["DeviceTaintRule"] {
-		add(all.Resource().V1().DeviceTaintRules().Informer(), handler(f.SetTaintRule, f.RemoveTaintRule), false)
+		add(all.Resource().V1().DeviceTaintRules().Informer(), objects, false)
 	}
 	if has["PodGroup"] {
-		add(all.Scheduling().V1beta1().PodGroups().Informer(), handler(f.SetGroup, f.RemoveGroup), true)
+		add(all.Scheduling().V1beta1().PodGroups().Informer(), objects, true)
 	}
 	if has["CompositePodGroup"] {
-		add(all.Scheduling().V1alpha3().CompositePodGroups().Informer(), handler(f.SetComposite, f.RemoveComposite), true)
+		add(all.Scheduling().V1alpha3().CompositePodGroups().Informer(), objects, true)
 	}
 	queues, known, failed := s.watchQueues(ctx)
 	if err = errors.Join(err, failed); err != nil {
@@ -162,9 +160,4 @@ func handler[T metav1.Object](set, gone func(T)) cache.ResourceEventHandlerFuncs
 			}
 		},
 	}
-}
-
-// ownerHandler takes in the controllers of one kind.
-func ownerHandler[T metav1.Object](f *cluster.Feed) cache.ResourceEventHandlerFuncs {
-	return handler(func(o T) { f.SetOwner(o) }, func(o T) { f.RemoveOwner(o) })
 }
