@@ -216,9 +216,10 @@ var Rules = map[string]Rule{
 	"kube/dialect/coscheduling":      {Ring: Pure, Imports: []string{"api/v1alpha1", "kube/dialect"}, Tests: []string{"kube/dialect/dialecttest"}, Objects: true},
 	"kube/dialect/karpenter":         {Ring: Pure, Imports: []string{"kube/dialect"}, Objects: true},
 	"kube/dialect/kubescheduler":     {Ring: Pure, Objects: true},
-	"kube/cluster":                   {Ring: Pure, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/cluster/internal/inventory", "kube/cluster/internal/tenancy", "kube/cluster/internal/tiers", "kube/cluster/internal/volumes", "kube/convert", "kube/dialect", "kube/dialect/all", "kube/dialect/controllers"}, Tests: []string{"kube/devices", "kube/dialect/kai"}, Objects: true},
+	"kube/cluster":                   {Ring: Pure, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/cluster/internal/inventory", "kube/cluster/internal/rules", "kube/cluster/internal/tenancy", "kube/cluster/internal/tiers", "kube/cluster/internal/volumes", "kube/convert", "kube/dialect", "kube/dialect/all", "kube/dialect/controllers"}, Tests: []string{"kube/devices", "kube/dialect/kai"}, Objects: true},
 
 	"kube/cluster/internal/inventory": {Ring: Pure, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/convert"}, Objects: true},
+	"kube/cluster/internal/rules":     {Ring: Pure, Imports: []string{"engine", "kube/convert"}, Objects: true},
 	"kube/cluster/internal/tenancy":   {Ring: Pure, Imports: []string{"api/v1alpha1", "engine", "kube/convert", "kube/dialect"}, Objects: true},
 	"kube/cluster/internal/tiers":     {Ring: Pure, Imports: []string{"api/v1alpha1", "engine", "kube/dialect"}, Objects: true},
 	"kube/cluster/internal/volumes":   {Ring: Pure, Imports: []string{"engine", "kube/convert"}, Objects: true},

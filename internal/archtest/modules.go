@@ -61,6 +61,7 @@ var Modules = map[string][]string{
 	"kube/cluster":                  {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/component-helpers", "k8s.io/dynamic-resource-allocation", "k8s.io/utils"},
 
 	"kube/cluster/internal/inventory": {"k8s.io/api", "k8s.io/component-helpers"},
+	"kube/cluster/internal/rules":     {"k8s.io/api", "k8s.io/apimachinery"},
 	"kube/cluster/internal/tenancy":   {"k8s.io/api", "k8s.io/apimachinery"},
 	"kube/cluster/internal/tiers":     {"k8s.io/api"},
 	"kube/cluster/internal/volumes":   {"k8s.io/api", "k8s.io/apimachinery", "k8s.io/component-helpers"},

@@ -23,8 +23,7 @@
 //	admissions    terms of pods, which workloads to decide on  members, tenancy, gangs             one of these changes (look, all)
 //	budgets       disruption budgets                           -                                   -
 //	              budgets of a pod                             budgets, pod labels                 a selector changes (stale)
-//	rules         Services, namespace selectors of pods        namespace labels, owners, members    a selector selects others (changed),
-//	                                                                                               a Service changes (moved)
+//	rules         internal/rules says                          -                                   as it says (Take)
 //	expected      Jobs, the pods that suspended ones will have  Jobs, members, dialects             one of these changes (look)
 //	devices       resource claims, device classes              -                                   -
 //	              devices, and what is asked of them           internal/inventory says             as it says (Take)

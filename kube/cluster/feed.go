@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/cluster/internal/rules"
 	"github.com/berth-dev/berth/kube/cluster/internal/tenancy"
 	"github.com/berth-dev/berth/kube/cluster/internal/tiers"
 	"github.com/berth-dev/berth/kube/cluster/internal/volumes"
@@ -42,7 +43,7 @@ type Feed struct {
 	budgets    *budgets
 	bookings   *bookings
 	arrivals   *arrivals
-	rules      *rules
+	rules      *rules.Rules
 	extended   *extended
 	devices    *devices
 	runtimes   *runtimes
@@ -125,8 +126,8 @@ func New(o Options) *Feed {
 		m := f.members.pods[w.Pod]
 		return m == nil || string(m.pod.UID) != w.UID
 	}
-	f.rules = newRules(f.tenancy, f.owners)
-	f.opts.Around = f.rules.around()
+	f.rules = rules.New(around{f.tenancy, f.owners})
+	f.opts.Around = f.rules.Around()
 	f.bookings = &bookings{out: f.out}
 	f.arrivals = newArrivals(f.out, f.nodes, f.members, o.Now)
 	f.runtimes = newRuntimes(f.out, o.Now)

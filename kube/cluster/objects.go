@@ -58,8 +58,9 @@ func (f *Feed) set(o metav1.Object) {
 	case *corev1.Namespace:
 		f.setNamespace(o)
 	case *corev1.Service:
-		f.rules.setService(o.Namespace, o.Name, o.Spec.Selector)
-		f.respreads()
+		if f.rules.SetService(o.Namespace, o.Name, o.Spec.Selector) {
+			f.out.wake()
+		}
 	case *corev1.PersistentVolumeClaim:
 		if key := keyOf(o); !outdated(f.volumes.Claim(key), o) {
 			f.volumes.SetClaim(key, o)
@@ -117,8 +118,9 @@ func (f *Feed) Remove(o metav1.Object) {
 	case *corev1.Namespace:
 		f.removeNamespace(o)
 	case *corev1.Service:
-		f.rules.removeService(o.Namespace, o.Name)
-		f.respreads()
+		if f.rules.RemoveService(o.Namespace, o.Name) {
+			f.out.wake()
+		}
 	case *corev1.PersistentVolumeClaim:
 		f.volumes.SetClaim(keyOf(o), nil)
 	case *corev1.PersistentVolume:

@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berth-dev/berth/engine"
+	"github.com/berth-dev/berth/kube/cluster/internal/tenancy"
 	"github.com/berth-dev/berth/kube/convert"
 )
 
@@ -120,6 +122,20 @@ func (o *owners) of(gang string) []convert.PartOwner {
 		out = append(out, convert.PartOwner{Owner: o.all[uid], Subgroup: o.parts[gang][uid]})
 	}
 	return out
+}
+
+// Selector is how the pod's controller selects its pods, nil for none.
+func (o *owners) Selector(p *corev1.Pod) []engine.Requirement {
+	if by := o.all[controllerOf(p)]; by != nil && by.Namespace == p.Namespace {
+		return by.Selector
+	}
+	return nil
+}
+
+// around is what the rules between pods are asked with.
+type around struct {
+	*tenancy.Tenancy
+	*owners
 }
 
 // controllers lists the owners of the pods, by UID.

@@ -169,7 +169,7 @@ func (f *Feed) join(m *member) {
 	f.volumes.Join(m.key, m.pod, m.needsClaims())
 	f.poke(m)
 	f.owners.join(m)
-	f.rules.join(m)
+	f.rules.Join(m.key, m.pod, m.ours && m.waiting())
 	f.extended.join(m)
 	f.devices.join(m)
 	f.foreign.join(m)
@@ -192,7 +192,7 @@ func (f *Feed) leave(m *member) {
 	f.volumes.Leave(m.key, m.pod)
 	f.poke(m)
 	f.owners.leave(m)
-	f.rules.leave(m)
+	f.rules.Leave(m.key, m.pod.Namespace)
 	f.extended.leave(m)
 	f.devices.leave(m)
 	f.devices.left(m, f.preparing[m.key])
@@ -309,6 +309,18 @@ func (f *Feed) put(m *member, v *engine.Pod) {
 	if !known {
 		f.refusals.inherit(m)
 	}
+}
+
+// giveRules gives the pods again whose rules mean something else now.
+func (f *Feed) giveRules() {
+	var again []*member
+	//archtest:any-order giveAgain sorts them
+	for key := range f.rules.Take() {
+		if m := f.members.pods[key]; m != nil && m.given {
+			again = append(again, m)
+		}
+	}
+	f.giveAgain(again)
 }
 
 // giveAgain gives the pods, which the engine knows, with what follows from other objects now.

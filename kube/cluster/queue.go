@@ -69,7 +69,7 @@ func (f *Feed) setNamespace(n *corev1.Namespace) {
 	if was[scheduleLabel] != n.Labels[scheduleLabel] {
 		f.lookAtAllIn(n.Name)
 	}
-	if (!known || !maps.Equal(was, n.Labels)) && f.rules.namespaceChanged(n.Name, was, n.Labels, known, true) {
+	if (!known || !maps.Equal(was, n.Labels)) && f.rules.Namespace(n.Name, was, n.Labels, known, true) {
 		f.out.wake()
 	}
 	f.reconsider()
@@ -80,7 +80,7 @@ func (f *Feed) removeNamespace(n *corev1.Namespace) {
 	was, known := f.tenancy.Labels(n.Name)
 	f.tenancy.RemoveNamespace(n.Name)
 	f.listen.Forget(n.UID)
-	if f.rules.namespaceChanged(n.Name, was, nil, known, false) {
+	if f.rules.Namespace(n.Name, was, nil, known, false) {
 		f.out.wake()
 	}
 	f.reconsider()
