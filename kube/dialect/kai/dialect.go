@@ -77,25 +77,8 @@ func (k kai) Pod(p *dialect.Pod, w dialect.World) *dialect.Terms {
 	if g.Annotation(containerKey) != "" && !slices.ContainsFunc(partKeys, func(key string) bool { return g.Annotation(key) != "" }) {
 		g.Tell(containerKey)
 	}
-	g.uncounted(out.Keys[v1alpha1.KeyQueue])
 	out.Unread = g.Unread(k.Domains())
 	return out
-}
-
-// uncounted tells of a part of a GPU in a queue, of Berth's name, that has an amount of GPUs: KAI counts parts there, and Berth does not.
-func (g *grouping) uncounted(queue string) {
-	i := slices.IndexFunc(partKeys, func(key string) bool { return g.Annotation(key) != "" })
-	if i < 0 {
-		return
-	}
-	bounded := func(r v1alpha1.QueueResource) bool {
-		return r.Name == GPU && (r.Limit != nil || r.Quota != nil && r.Quota.Value() < unlimited)
-	}
-	for _, o := range g.world.Objects(Queues, "") {
-		if o.Queue != nil && o.Queue.Name == queue && slices.ContainsFunc(o.Queue.Spec.Resources, bounded) {
-			g.Tell(partKeys[i] + " in the quota of queue " + o.Name)
-		}
-	}
 }
 
 // grouping reads one pod.

@@ -155,7 +155,7 @@ func TestPod(t *testing.T) {
 		"by project":  {pod: podOf(SchedulerName, says{"project": "x", "kai.scheduler/node-pool": "y"}, nil), keys: says{v1alpha1.KeyQueue: "x-y"}, priority: 50},
 		"a part of a GPU": {
 			pod:  podOf(SchedulerName, says{QueueLabel: "two"}, says{"gpu-fraction": "0.5"}),
-			keys: says{v1alpha1.KeyQueue: "two"}, priority: 50, unread: []string{"gpu-fraction in the quota of queue two"},
+			keys: says{v1alpha1.KeyQueue: "two"}, priority: 50,
 		},
 		"a part of a GPU without a quota": {pod: podOf(SchedulerName, says{QueueLabel: "all"}, says{"gpu-memory": "500"}), keys: says{v1alpha1.KeyQueue: "all"}, priority: 50},
 		"a Deployment serves": {

@@ -46,7 +46,7 @@ func (kai) Fields() []dialect.Field {
 		{Kind: "annotation", Field: "kai.scheduler/preemption-delay", Is: ok},
 		{Kind: "annotation", Field: "kai.scheduler/staleness-grace-period", Is: no, Note: "one period for all: berth up --gang-grace"},
 		{Kind: "annotation", Field: "kai.scheduler/task-priority", Is: no},
-		{Kind: "annotation", Field: "gpu-fraction, gpu-memory, gpu-fraction-num-devices", Is: differs, Note: "on nodes with an agent that gives parts of GPUs; parts do not count in the quota of a Queue, and that is told where it has an amount of GPUs"},
+		{Kind: "annotation", Field: "gpu-fraction, gpu-memory, gpu-fraction-num-devices", Is: differs, Note: "on nodes with an agent that gives parts of GPUs; a fraction counts as such in quotas, and MiB as their share of the GPU that they are on, where KAI takes the smallest GPU of the cluster for all"},
 		{Kind: "annotation", Field: "gpu-fraction-container-name", Is: ok, Note: "the agent gives the part to that container; a pod that has no container of the name waits, and says so"},
 		{Kind: "annotation", Field: "mps", Is: no, Note: "told"},
 		{Kind: "behaviour", Field: "a PodGroup per Job, StatefulSet or pod; one per pod of a Deployment", Is: ok, Note: "Berth makes them, for kubectl get podgroups; minMember 1 unless a key says more"},
