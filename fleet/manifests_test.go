@@ -59,7 +59,9 @@ func TestGPUStackManifests(t *testing.T) {
 	hami := gpuPool("p", 1)
 	hami.Spec.Sharing = v1alpha1.SharingHAMi
 	deployed["gpu"] = operatorLabels(&hami.Spec)["gpu"]
-	hami.Spec.Advertise = v1alpha1.AdvertiseDRA
+	hami.Spec.Sharing = v1alpha1.SharingVolcano
+	deployed["volcano.sh/vgpu-device-plugin"] = operatorLabels(&hami.Spec)["volcano.sh/vgpu-device-plugin"]
+	hami.Spec.Sharing, hami.Spec.Advertise = v1alpha1.SharingHAMi, v1alpha1.AdvertiseDRA
 	shares := operatorLabels(&hami.Spec)
 	deployed["hami.io/dra-kubelet-plugin"] = shares["hami.io/dra-kubelet-plugin"]
 	if shares["gpu"] != "" || shares["nvidia.com/dra-kubelet-plugin"] != "" || shares["nvidia.com/gpu.deploy.device-plugin"] != "false" {
@@ -102,6 +104,7 @@ func TestGPUStackManifests(t *testing.T) {
 		"nvidia-dra-driver-gpu-kubelet-plugin": device.DRA,
 		"nvidia-mig-manager":                   device.MIG,
 		"hami-device-plugin":                   device.HAMi,
+		"volcano-vgpu-device-plugin":           device.VGPU,
 		"hami-dra-driver-kubelet-plugin":       device.HAMiDRA,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

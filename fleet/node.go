@@ -73,6 +73,9 @@ func operatorLabels(s *v1alpha1.PoolSpec) map[string]string {
 	case s.Sharing == v1alpha1.SharingHAMi:
 		labels[deploy+"device-plugin"] = "false"
 		labels["gpu"] = "on" // where HAMi's chart has its plugin run
+	case s.Sharing == v1alpha1.SharingVolcano:
+		labels[deploy+"device-plugin"] = "false"
+		labels["volcano.sh/vgpu-device-plugin"] = "true"
 	}
 	if s.MIG != (v1alpha1.MIG{}) && !cutByClaims(s) {
 		labels[migDeployLabel] = "true"

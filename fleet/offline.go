@@ -136,6 +136,8 @@ func wholeStack(s *v1alpha1.PoolSpec) []device.StackPod {
 		roles[4] = device.HAMiDRA
 	case s.Sharing == v1alpha1.SharingHAMi:
 		roles[2] = device.HAMi
+	case s.Sharing == v1alpha1.SharingVolcano:
+		roles[2] = device.VGPU
 	}
 	out := make([]device.StackPod, len(roles))
 	for i, r := range roles {

@@ -74,8 +74,10 @@ func publish(node *corev1.Node, f facts, adv device.Advertisement, now time.Time
 	if adv.Labels != nil {
 		tellTopology(out, f.gpus, f.parts)
 	}
-	if adv.HAMi {
-		registerForHAMi(out, f.gpus, now)
+	for _, e := range hami.Editions() {
+		if adv.Registers == e.Name {
+			registerParts(out, &e, f.gpus, now)
+		}
 	}
 	return out
 }
@@ -124,9 +126,9 @@ func tellTopology(node *corev1.Node, devices []device.Place, parts int) {
 	node.Annotations[v1alpha1.KeyGPUTopology] = string(text)
 }
 
-// registerForHAMi writes the GPUs of the node as HAMi's device plugin does, and answers its scheduler's handshake: whoever
-// schedules asks with Requesting_TIME, and the plugin replies with Reported_TIME (docs/develop/protocol.md of HAMi).
-func registerForHAMi(node *corev1.Node, devices []device.Place, now time.Time) {
+// registerParts writes the GPUs of the node as that edition of HAMi's device plugin does. HAMi's own answers its scheduler's handshake:
+// whoever schedules asks with Requesting_TIME, and the plugin replies with Reported_TIME (docs/develop/protocol.md of HAMi).
+func registerParts(node *corev1.Node, e *hami.Edition, devices []device.Place, now time.Time) {
 	list := make([]hami.Device, len(devices))
 	for i := range devices {
 		d := &devices[i]
@@ -139,7 +141,10 @@ func registerForHAMi(node *corev1.Node, devices []device.Place, now time.Time) {
 			Type: product, NUMA: d.NUMA, Mode: hami.Core, Health: !d.Unhealthy,
 		}
 	}
-	keepAnnotation(node, hami.KeyRegister, hami.Register(list))
+	keepAnnotation(node, e.Register, e.Registration(list))
+	if e.Name != hami.Own().Name {
+		return
+	}
 	if has := node.Annotations[hami.KeyHandshake]; has == "" || strings.HasPrefix(has, "Requesting") {
 		keepAnnotation(node, hami.KeyHandshake, "Reported_"+now.UTC().Format(time.DateTime))
 	}

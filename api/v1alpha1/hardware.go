@@ -89,12 +89,13 @@ const (
 )
 
 // Sharing is who gives pods parts of GPUs, with limits that are enforced.
-// +kubebuilder:validation:Enum=hami;berth
+// +kubebuilder:validation:Enum=hami;volcano;berth
 type Sharing string
 
 const (
-	SharingHAMi  Sharing = "hami"
-	SharingBerth Sharing = "berth"
+	SharingHAMi    Sharing = "hami"
+	SharingVolcano Sharing = "volcano"
+	SharingBerth   Sharing = "berth"
 )
 
 // GPUStack is who installs the GPU software.

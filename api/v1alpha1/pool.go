@@ -55,7 +55,7 @@ type PoolList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.mig) || !has(self.gpuStack) || self.gpuStack != 'none'",message="mig needs gpuStack: operator"
 // +kubebuilder:validation:XValidation:rule="has(self.gpus) || !has(self.advertise)",message="advertise has no meaning without gpus"
 // +kubebuilder:validation:XValidation:rule="has(self.gpus) || !has(self.sharing)",message="sharing has no meaning without gpus"
-// +kubebuilder:validation:XValidation:rule="!has(self.sharing) || !has(self.mig) && (self.sharing == 'hami' || !has(self.advertise) || self.advertise != 'dra') && (!has(self.gpuStack) || self.gpuStack != 'none')",message="sharing needs gpuStack: operator and no mig, and berth needs advertise: device-plugin"
+// +kubebuilder:validation:XValidation:rule="!has(self.sharing) || !has(self.mig) && (self.sharing == 'hami' || !has(self.advertise) || self.advertise != 'dra') && (!has(self.gpuStack) || self.gpuStack != 'none')",message="sharing needs gpuStack: operator and no mig, and volcano and berth need advertise: device-plugin"
 // +kubebuilder:validation:XValidation:rule="has(self.gpus) || !has(self.gpuStack) || self.gpuStack == 'none'",message="gpuStack: operator has no meaning without gpus"
 // +kubebuilder:validation:XValidation:rule="!has(self.gpus) || self.gpus.map(g, g.count).sum() <= 64",message="a node has at most 64 GPUs"
 type PoolSpec struct {
@@ -150,8 +150,9 @@ type PoolSpec struct {
 	Advertise Advertise `json:"advertise,omitempty"`
 
 	// Sharing is who gives pods parts of the GPUs: hami, which is HAMi's device plugin in place of NVIDIA's or, with advertise: dra, its
-	// DRA driver, of whose devices claims have shares; or berth, an agent that gives what the scheduler wrote into
-	// berth.dev/wanted-gpus. Default: nobody; GPUs are given whole, or as often as the device plugin's configuration says.
+	// DRA driver, of whose devices claims have shares; volcano, which is Volcano's device plugin for vGPUs in place of NVIDIA's; or berth, an
+	// agent that gives what the scheduler wrote into berth.dev/wanted-gpus. Default: nobody; GPUs are given whole, or as often as the device
+	// plugin's configuration says.
 	// +optional
 	Sharing Sharing `json:"sharing,omitempty"`
 

@@ -36,7 +36,7 @@ func validateSharing(s *PoolSpec, at *field.Path) field.ErrorList {
 	if s.Sharing == "" {
 		return nil
 	}
-	errs := oneOf(at, s.Sharing, SharingHAMi, SharingBerth)
+	errs := oneOf(at, s.Sharing, SharingHAMi, SharingVolcano, SharingBerth)
 	switch {
 	case s.Advertise == AdvertiseDRA && s.Sharing != SharingHAMi:
 		errs = append(errs, field.Forbidden(at, "needs advertise: device-plugin, unless it is hami"))

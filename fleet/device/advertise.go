@@ -16,8 +16,8 @@ type Advertisement struct {
 	Labels    map[string]string // GFD's labels; nil while no GFD pod is ready
 	// Changes is when the answer changes without an event; zero: never.
 	Changes time.Time
-	// HAMi says that HAMi's device plugin is there: it registers the GPUs on the node besides.
-	HAMi bool
+	// Registers is whose device plugin registers the GPUs on the node besides: ByHAMi, ByVolcano; "": nobody's does.
+	Registers string
 	// Partitions is what MIG has made of the GPUs, for Recall; empty: nothing.
 	Partitions string
 }
@@ -80,7 +80,10 @@ func (r registration) tracked() bool { return r.connected || !r.stopped.IsZero()
 func (m *Manager) Advertise(now time.Time) Advertisement {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	a := Advertisement{Labels: m.labels(), HAMi: m.hami() && m.pluginServes()}
+	a := Advertisement{Labels: m.labels()}
+	if m.pluginServes() {
+		a.Registers = m.partsPlugin()
+	}
 	if !m.cfg.DynamicMIG {
 		a.Partitions = formatPartitions(m.parts)
 	}
@@ -95,7 +98,7 @@ func (m *Manager) Advertise(now time.Time) Advertisement {
 		if m.restarting {
 			offer.Capacity = 0 // a kubelet that starts knows the resource from its checkpoint, and no device
 		}
-		a.Resources = append(a.Resources, offer)
+		a.Resources = append(append(a.Resources, m.amounts(offer)...), offer)
 		if ends := r.stopped.Add(GracePeriod); !r.connected && (a.Changes.IsZero() || ends.Before(a.Changes)) {
 			a.Changes = ends
 		}

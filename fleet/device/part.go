@@ -21,17 +21,25 @@ const PartResource = "part of a GPU"
 
 // Who gives parts of GPUs on a machine.
 const (
-	ByHAMi  = "hami"
-	ByAgent = "berth"
+	ByHAMi    = "hami"
+	ByVolcano = "volcano"
+	ByAgent   = "berth"
+)
+
+// What Volcano's plugin for vGPUs, which is HAMi's under other names, registers.
+const (
+	VGPUNumber = "volcano.sh/vgpu-number"
+	vgpuMemory = "volcano.sh/vgpu-memory" // MiB
+	vgpuCores  = "volcano.sh/vgpu-cores"  // percent
 )
 
 // PartsBy is who gives parts of GPUs here; "": nobody.
 func (m *Manager) PartsBy() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	switch {
-	case m.hami():
-		return ByHAMi
+	switch by := m.partsPlugin(); {
+	case by != "":
+		return by
 	case m.cfg.Parts > 0 && m.driverReady():
 		return ByAgent
 	}
@@ -41,21 +49,52 @@ func (m *Manager) PartsBy() string {
 // PartsOf is how many pods the agent gives parts of one GPU; 0: there is no agent.
 func (m *Manager) PartsOf() int { return m.cfg.Parts }
 
-func (m *Manager) hami() bool {
-	return slices.ContainsFunc(m.stack.ready(HAMi), StackPod.reachesKubelet)
+// partsPlugin is whose device plugin gives parts of GPUs here, in place of NVIDIA's; "": nobody's.
+func (m *Manager) partsPlugin() string {
+	switch {
+	case slices.ContainsFunc(m.stack.ready(HAMi), StackPod.reachesKubelet):
+		return ByHAMi
+	case slices.ContainsFunc(m.stack.ready(VGPU), StackPod.reachesKubelet):
+		return ByVolcano
+	}
+	return ""
 }
 
-// listedByHAMi is what HAMi's plugin registers. It knows nothing of NVIDIA's configurations.
-func (m *Manager) listedByHAMi() map[string][]int {
+// listedInParts is what such a plugin registers. It knows nothing of NVIDIA's configurations.
+func (m *Manager) listedInParts(by string) map[string][]int {
+	resource := Resource
+	if by == ByVolcano {
+		resource = VGPUNumber
+	}
 	var all []int
 	for i, d := range m.cfg.Devices {
 		all = append(all, m.intern(d, i))
 	}
 	all = m.replicas(all, HAMiSplit)
 	for _, i := range all {
-		m.units[i].resource = Resource
+		m.units[i].resource = resource
 	}
-	return map[string][]int{Resource: all}
+	return map[string][]int{resource: all}
+}
+
+// amounts are the memory and the compute of all GPUs, which Volcano's plugin registers as resources besides, where it has registered
+// so many vGPUs.
+func (m *Manager) amounts(number Offer) []Offer {
+	if number.Name != VGPUNumber {
+		return nil
+	}
+	memory, cores := number, number
+	memory.Name, memory.Capacity, memory.Allocatable = vgpuMemory, 0, 0
+	cores.Name, cores.Capacity, cores.Allocatable = vgpuCores, number.Capacity/HAMiSplit*100, number.Allocatable/HAMiSplit*100
+	for i, d := range m.cfg.Devices {
+		if number.Capacity > 0 {
+			memory.Capacity += int64(d.MemoryMiB)
+		}
+		if number.Allocatable > 0 && !m.reportedUnhealthy(i) {
+			memory.Allocatable += int64(d.MemoryMiB)
+		}
+	}
+	return []Offer{cores, memory}
 }
 
 // AllocateNamed gives the container one device of the resource on each of these GPUs, or repeats what it gave before. The first

@@ -45,6 +45,7 @@ var programs = map[string]Role{
 	"hami-core-monitor":       "",
 	"nvidia-mig-manager":      MIG,
 	"vgpu-monitor":            "", // of HAMi, as the next two
+	"volcano-vgpu-monitor":    "",
 	"scheduler":               "",
 	"vgpu-scheduler-extender": "",
 
@@ -58,19 +59,20 @@ var programs = map[string]Role{
 
 // images are the last path element of the image names.
 var images = map[string]Role{
-	"driver":                   Driver,
-	"nvidia-driver":            Driver,
-	"container-toolkit":        Toolkit,
-	"nvidia-container-toolkit": Toolkit,
-	"k8s-device-plugin":        Plugin,
-	"nvidia-device-plugin":     Plugin,
-	"nvidia-gpu-device-plugin": Plugin,
-	"gpu-feature-discovery":    GFD,
-	"dcgm-exporter":            DCGM,
-	"k8s-dra-driver-gpu":       DRA,
-	"k8s-dra-driver":           DRA, // NVIDIA's of old and HAMi's: the program tells
-	"k8s-mig-manager":          MIG,
-	"hami":                     HAMi,
+	"driver":                     Driver,
+	"nvidia-driver":              Driver,
+	"container-toolkit":          Toolkit,
+	"nvidia-container-toolkit":   Toolkit,
+	"k8s-device-plugin":          Plugin,
+	"nvidia-device-plugin":       Plugin,
+	"nvidia-gpu-device-plugin":   Plugin,
+	"gpu-feature-discovery":      GFD,
+	"dcgm-exporter":              DCGM,
+	"k8s-dra-driver-gpu":         DRA,
+	"k8s-dra-driver":             DRA, // NVIDIA's of old and HAMi's: the program tells
+	"k8s-mig-manager":            MIG,
+	"hami":                       HAMi,
+	"volcano-vgpu-device-plugin": VGPU,
 }
 
 // roleOf goes by the image first: only inside an image of the stack does a program's name mean

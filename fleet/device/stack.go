@@ -19,6 +19,7 @@ const (
 	DRA     Role = "dra-driver"    // offers the GPUs in ResourceSlices and prepares claims
 	MIG     Role = "mig-manager"   // cuts the GPUs as the node's label says
 	HAMi    Role = "hami-plugin"   // registers the GPUs with the kubelet in place of Plugin, and gives parts of them
+	VGPU    Role = "vgpu-plugin"   // as HAMi: Volcano's, which has other names for everything
 
 	HAMiDRA Role = "hami-dra-driver" // as DRA, and in its place: claims have shares of GPUs
 	Domain  Role = "compute-domain"  // the daemon of a ComputeDomain
@@ -125,5 +126,5 @@ func (m *Manager) pluginServes() bool {
 	if !m.connected() && m.stack.has(Toolkit) && len(m.stack.ready(Toolkit)) == 0 {
 		return false
 	}
-	return m.hami() || slices.ContainsFunc(m.stack.ready(Plugin), StackPod.reachesKubelet)
+	return m.partsPlugin() != "" || slices.ContainsFunc(m.stack.ready(Plugin), StackPod.reachesKubelet)
 }

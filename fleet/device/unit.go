@@ -62,7 +62,7 @@ func migResource(p gpu.Profile) string { return "nvidia.com/mig-" + p.ResourceNa
 // IsResource says whether the resource can be one of the device plugin's.
 func IsResource(name string) bool {
 	base := strings.TrimSuffix(name, ".shared")
-	return base == Resource || strings.HasPrefix(base, "nvidia.com/mig-")
+	return base == Resource || base == VGPUNumber || strings.HasPrefix(base, "nvidia.com/mig-")
 }
 
 // strategy is the MIG strategy that a program of the stack follows: its environment comes before its configuration.
@@ -95,8 +95,8 @@ func (m *Manager) Offers(strategy string) int {
 
 func (m *Manager) listed(strategy string) map[string][]int {
 	plain := map[string][]int{}
-	if m.hami() {
-		return m.listedByHAMi()
+	if by := m.partsPlugin(); by != "" {
+		return m.listedInParts(by)
 	}
 	for i, d := range m.cfg.Devices {
 		if m.parts[i].Enabled && strategy != StrategyNone {

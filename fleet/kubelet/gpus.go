@@ -14,6 +14,7 @@ import (
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/fleet/device"
 	"github.com/berth-dev/berth/fleet/gpu"
+	"github.com/berth-dev/berth/kube/dialect/hami"
 )
 
 // gpuAnnotation records which GPUs a pod was given, as JSON: container name -> IDs of devices, which are the
@@ -27,6 +28,7 @@ const gpuAnnotation = v1alpha1.KeyGPUs
 func allocateGPUs(m *Machine, pod *corev1.Pod) (given map[corev1.ResourceName]bool, rejected *rejection) {
 	given = map[corev1.ResourceName]bool{}
 	by := m.Devices.PartsBy()
+	e := editionOf(by)
 	if by == device.ByAgent {
 		if rejected = allocateParts(m, pod); rejected != nil {
 			return nil, rejected
@@ -34,14 +36,15 @@ func allocateGPUs(m *Machine, pod *corev1.Pod) (given map[corev1.ResourceName]bo
 	}
 	allocate := func(c *corev1.Container, from func(types.UID, string, string, int) ([]gpu.Device, error)) *rejection {
 		for _, name := range gpuResources(c) {
-			if _, said := c.Resources.Limits[name]; !said && by != device.ByHAMi {
+			inParts := e != nil && string(name) == e.Count
+			if _, said := c.Resources.Limits[name]; !said && !inParts {
 				continue
 			}
 			var got []gpu.Device
 			var err error
 			switch n := gpusOf(c, name); {
-			case name == device.Resource && by == device.ByHAMi:
-				got, err = allocateByHAMi(m, pod, c, n)
+			case inParts:
+				got, err = allocateByHAMi(m, pod, c, n, e)
 			case name == device.Resource && by == device.ByAgent:
 				got, err = allocateWanted(m, pod, c, n)
 			default:
@@ -79,8 +82,10 @@ func gpuResources(c *corev1.Container) []corev1.ResourceName {
 			out = append(out, name)
 		}
 	}
-	if asksHAMi(c) && !slices.Contains(out, device.Resource) {
-		out = append(out, device.Resource)
+	for _, e := range hami.Editions() {
+		if count := corev1.ResourceName(e.Count); asksPart(c, &e) && !slices.Contains(out, count) {
+			out = append(out, count)
+		}
 	}
 	slices.Sort(out)
 	return out

@@ -36,12 +36,12 @@ type limits map[string]limit
 // limitsOf are the limits that go with the devices of a container.
 func limitsOf(pod *corev1.Pod, container string, by string, devices []gpu.Device) limits {
 	out := limits{}
-	switch by {
-	case device.ByHAMi:
-		for _, g := range grantsOf(pod, container) {
+	if e := editionOf(by); e != nil {
+		for _, g := range grantsOf(pod, container, e) {
 			out[g.UUID] = limit{g.Memory << 20, int(g.Cores)}
 		}
-	case device.ByAgent:
+	}
+	if by == device.ByAgent {
 		memory, share, _ := partOf(pod)
 		for _, d := range devices {
 			if d.Replica == 0 {
@@ -57,21 +57,35 @@ func limitsOf(pod *corev1.Pod, container string, by string, devices []gpu.Device
 	return out
 }
 
+// editionOf is the edition of HAMi's plugin that gives parts of GPUs, by its name; nil: none does.
+func editionOf(by string) *hami.Edition {
+	for _, e := range hami.Editions() {
+		if e.Name == by {
+			return &e
+		}
+	}
+	return nil
+}
+
 // maxGrants bounds what is read of annotations that name GPUs, in bytes.
 const maxGrants = 64 << 10
 
 // grantsOf is what HAMi's plugin is told to give to a container of the pod; nil: nothing.
-func grantsOf(pod *corev1.Pod, container string) []hami.Grant {
-	text := pod.Annotations[hami.KeyAllocated]
-	if pod.Annotations[hami.KeyNode] != pod.Spec.NodeName || text == "" || len(text) > maxGrants {
+func grantsOf(pod *corev1.Pod, container string, e *hami.Edition) []hami.Grant {
+	text := pod.Annotations[e.Allocated]
+	if pod.Annotations[e.Node] != pod.Spec.NodeName || text == "" || len(text) > maxGrants {
 		return nil
 	}
 	all, ok := hami.Grants(text)
 	if !ok {
 		return nil
 	}
+	lists := [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers}
+	if e.Mains {
+		lists = lists[1:]
+	}
 	i := 0
-	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+	for _, list := range lists {
 		for k := range list {
 			if list[k].Name == container && i < len(all) {
 				return all[i]
@@ -84,10 +98,10 @@ func grantsOf(pod *corev1.Pod, container string) []hami.Grant {
 
 // allocateByHAMi is what HAMi's plugin answers when the kubelet asks it for devices. It takes the pod that is being allocated on
 // its node, and gives what its annotations say.
-func allocateByHAMi(m *Machine, pod *corev1.Pod, c *corev1.Container, n int) ([]gpu.Device, error) {
-	grants := grantsOf(pod, c.Name)
+func allocateByHAMi(m *Machine, pod *corev1.Pod, c *corev1.Container, n int, e *hami.Edition) ([]gpu.Device, error) {
+	grants := grantsOf(pod, c.Name, e)
 	switch {
-	case pod.Annotations[hami.KeyNode] != m.Name:
+	case pod.Annotations[e.Node] != m.Name:
 		return nil, fmt.Errorf("rpc error: code = Unknown desc = no binding pod found on node %s", m.Name)
 	case len(grants) == 0:
 		return nil, fmt.Errorf("rpc error: code = Unknown desc = no pending device allocation found")
@@ -98,14 +112,13 @@ func allocateByHAMi(m *Machine, pod *corev1.Pod, c *corev1.Container, n int) ([]
 	for _, g := range grants {
 		uuids = append(uuids, g.UUID)
 	}
-	return m.Devices.AllocateNamed(pod.UID, c.Name, device.Resource, uuids)
+	return m.Devices.AllocateNamed(pod.UID, c.Name, e.Count, uuids)
 }
 
-// asksHAMi says whether the container asks HAMi for a part. Its webhook makes that one GPU where the container does not say how
-// many.
-func asksHAMi(c *corev1.Container) bool {
-	for _, name := range []corev1.ResourceName{hami.ResMemory, hami.ResPercentage, hami.ResCores} {
-		if q := c.Resources.Limits[name]; !q.IsZero() {
+// asksPart says whether the container asks HAMi's plugin for a part. That is of one GPU where the container does not say of how many.
+func asksPart(c *corev1.Container, e *hami.Edition) bool {
+	for _, name := range []string{e.Memory, e.Percentage, e.Cores} {
+		if q := c.Resources.Limits[corev1.ResourceName(name)]; !q.IsZero() {
 			return true
 		}
 	}
@@ -173,33 +186,36 @@ func allocateWanted(m *Machine, pod *corev1.Pod, c *corev1.Container, n int) ([]
 }
 
 // hamiPhases are what HAMi's plugin writes on a pod when it is through with it: nothing is left to allocate, and how it went.
-func hamiPhases(pod *corev1.Pod, failed bool) map[string]string {
+func hamiPhases(pod *corev1.Pod, failed bool, e *hami.Edition) map[string]string {
 	phase := "success"
 	if failed {
 		phase = "failed"
 	}
 	left := strings.Repeat(";", len(pod.Spec.InitContainers)+len(pod.Spec.Containers))
-	if failed {
-		left = pod.Annotations[hami.KeyToAllocate]
+	if e.Mains {
+		left = strings.Repeat(";", len(pod.Spec.Containers)-1)
 	}
-	return map[string]string{hami.KeyBindPhase: phase, hami.KeyToAllocate: left}
+	if failed {
+		left = pod.Annotations[e.ToAllocate]
+	}
+	return map[string]string{e.BindPhase: phase, e.ToAllocate: left}
 }
 
 // unlockTries is how often a lock is tried to be taken away. One that stays counts for nothing after hami.LockTimeout.
 const unlockTries = 8
 
 // unlock takes away the lock by which the scheduler kept other pods from being allocated on the node, if it is the pod's.
-func (k *Kubelet) unlock(ctx context.Context, node string, pod types.NamespacedName) {
+func (k *Kubelet) unlock(ctx context.Context, node, key string, pod types.NamespacedName) {
 	for range unlockTries {
 		n, err := k.client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
 		if err != nil {
 			break
 		}
-		_, namespace, name, ok := hami.LockedFor(n.Annotations[hami.KeyLock])
+		_, namespace, name, ok := hami.LockedFor(n.Annotations[key])
 		if !ok || namespace != pod.Namespace || name != pod.Name {
 			return
 		}
-		delete(n.Annotations, hami.KeyLock)
+		delete(n.Annotations, key)
 		_, err = k.client.CoreV1().Nodes().Update(ctx, n, metav1.UpdateOptions{})
 		if !apierrors.IsConflict(err) {
 			if err != nil && ctx.Err() == nil {
@@ -251,11 +267,14 @@ func (l limits) capped(uuid string, util int) int {
 
 // tellHAMi writes what HAMi's plugin writes once it has been asked for a pod, and unlocks the node.
 func (w *worker) tellHAMi(m *Machine, pod *corev1.Pod, refused bool) {
-	if m.Devices.PartsBy() != device.ByHAMi || pod.Annotations[hami.KeyNode] != m.Name || !wantsWhole(pod) {
+	e := editionOf(m.Devices.PartsBy())
+	if e == nil || pod.Annotations[e.Node] != m.Name || !wantsWhole(pod) {
 		return
 	}
-	if pod.Annotations[hami.KeyBindPhase] == "allocating" {
-		w.change(func() { w.written = hamiPhases(pod, refused) })
+	if pod.Annotations[e.BindPhase] == "allocating" {
+		w.change(func() { w.written = hamiPhases(pod, refused, e) })
 	}
-	w.k.workers.Go(func() { w.k.unlock(w.k.ctx, m.Name, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}) })
+	w.k.workers.Go(func() {
+		w.k.unlock(w.k.ctx, m.Name, e.LockKey, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
+	})
 }

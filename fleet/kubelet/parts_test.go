@@ -162,11 +162,61 @@ func byHAMi(w *world, grants ...hami.Grant) func(*corev1.Pod) {
 		if p.Annotations == nil {
 			p.Annotations = map[string]string{}
 		}
-		maps.Copy(p.Annotations, hami.Allocation("n0", time.Now(), [][]hami.Grant{grants}))
+		own := hami.Own()
+		maps.Copy(p.Annotations, own.Allocation("n0", time.Now(), [][]hami.Grant{grants}))
 		node := w.machines["n0"].Node().DeepCopy()
 		node.Annotations = map[string]string{hami.KeyLock: hami.Lock(time.Now(), p.Namespace, p.Name)}
 		_ = w.client.Tracker().Add(node)
 	}
+}
+
+// Volcano's plugin for vGPUs does the same under other names: what a pod gets is in Volcano's annotations, init containers are not in them, and
+// the node offers the memory and the compute of its GPUs besides.
+func TestVolcanosVGPUs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.shutdown()
+		m := w.addMachine("n0", 2)
+		m.Devices.SetStack([]device.StackPod{{Name: "kube-system/vgpu", Role: device.VGPU, Ready: true, HostPaths: []string{"/var/lib/kubelet/device-plugins"}}}, time.Now())
+		list := allocatable(0)
+		for _, o := range m.Devices.Advertise(time.Now()).Resources {
+			list[corev1.ResourceName(o.Name)] = *resource.NewQuantity(o.Allocatable, resource.DecimalSI)
+		}
+		memory := int64(2 * m.Devices.Devices()[0].MemoryMiB)
+		for name, want := range map[corev1.ResourceName]int64{device.VGPUNumber: 20, "volcano.sh/vgpu-memory": memory, "volcano.sh/vgpu-cores": 200, device.Resource: 0} {
+			if q := list[name]; q.Value() != want {
+				t.Errorf("the node offers %s of %s, want %d", q.String(), name, want)
+			}
+		}
+		m.Allocatable = func() corev1.ResourceList { return list }
+
+		e := hami.Volcano()
+		second := m.Devices.Devices()[1].UUID
+		prepared := func(p *corev1.Pod) {
+			p.Spec.InitContainers = []corev1.Container{{Name: "first", Image: "ubuntu", Command: []string{"true"}}}
+			p.Annotations = e.Allocation("n0", time.Now(), [][]hami.Grant{{{UUID: second, Memory: 3000, Cores: 30}}})
+			node := w.machines["n0"].Node().DeepCopy()
+			node.Annotations = map[string]string{e.LockKey: hami.Lock(time.Now(), p.Namespace, p.Name)}
+			_ = w.client.Tracker().Add(node)
+		}
+		show := command("sh", "-c", "nvidia-smi --query-gpu=uuid,memory.total --format=csv,noheader; echo $CUDA_DEVICE_MEMORY_LIMIT_0 $CUDA_DEVICE_SM_LIMIT; exit 1")
+		w.create(testPod("past", "ubuntu", request(device.VGPUNumber, "1")))
+		if got := w.get("past").Status; !strings.Contains(got.Message, "no binding pod found on node n0") {
+			t.Errorf("a pod that nobody prepared: %s %s", got.Reason, got.Message)
+		}
+		w.create(testPod("fits", "ubuntu", request(device.VGPUNumber, "1"), request("volcano.sh/vgpu-memory", "3000"), show, lastWords, prepared))
+		pod := w.get("fits")
+		if got, want := pod.Status.ContainerStatuses[0].State.Terminated.Message, second+", 3000 MiB\n3000m 30\n"; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		if pod.Annotations[e.BindPhase] != "success" || pod.Annotations[e.ToAllocate] != "" {
+			t.Error("annotations:", pod.Annotations)
+		}
+		node, err := w.client.CoreV1().Nodes().Get(t.Context(), "n0", metav1.GetOptions{})
+		if err != nil || node.Annotations[e.LockKey] != "" {
+			t.Error("lock:", err, node.Annotations)
+		}
+	})
 }
 
 // A pod that no scheduler prepared is refused by HAMi's plugin, and one whose annotations do not fit too; others get what they say,

@@ -111,7 +111,7 @@ func (p *process) ownEnv(pod *corev1.Pod) map[string]string {
 	if len(p.gpus) > 0 {
 		env["NVIDIA_VISIBLE_DEVICES"] = visible(p.gpus)
 	}
-	if p.m.Devices.PartsBy() == device.ByHAMi || p.m.Devices.SharesGPUs() {
+	if editionOf(p.m.Devices.PartsBy()) != nil || p.m.Devices.SharesGPUs() {
 		p.limitEnv(env)
 	}
 	return env

@@ -226,7 +226,7 @@ var Rules = map[string]Rule{
 
 	"kube/convert":         {Ring: Pure, Imports: []string{"api/v1alpha1", "engine", "engine/why", "kube/dialect", "kube/dialect/hami"}, Tests: []string{"fleet/gpu"}, Objects: true},
 	"kube/dialect/kueue":   {Ring: Pure, Imports: []string{"api/v1alpha1", "engine/why", "kube/dialect"}, Tests: []string{"kube/dialect/dialecttest"}, Objects: true},
-	"kube/dialect/volcano": {Ring: Pure, Imports: []string{"api/v1alpha1", "engine/why", "kube/dialect"}, Tests: []string{"kube/dialect/dialecttest"}, Objects: true},
+	"kube/dialect/volcano": {Ring: Pure, Imports: []string{"api/v1alpha1", "engine/why", "kube/dialect", "kube/dialect/hami"}, Tests: []string{"kube/dialect/dialecttest"}, Objects: true},
 	"kube/crd":             {Ring: Edge, Tests: []string{"api/v1alpha1"}},
 	"kube/devices":         {Ring: Edge},
 	"kube/dryrun":          {Ring: Edge, Imports: []string{"diagnose/edit", "diagnose/submit", "diagnose/submit/rule", "diagnose/submit/workload"}},

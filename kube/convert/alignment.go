@@ -49,11 +49,13 @@ func hamiGPU(o *metav1.ObjectMeta) (out engine.GPU) {
 		out.NUMA = engine.Require
 	}
 	out.NotModels, _ = typesOf(o.Annotations[hami.KeyNoUseType])
-	if list, ok := uuids(o, hami.KeyUseUUID); ok {
-		out.Only = list
-	}
-	if list, ok := uuids(o, hami.KeyNoUseUUID); ok {
-		out.Except = list
+	for _, e := range hami.Editions() {
+		if list, ok := uuids(o, e.UseUUID); ok {
+			out.Only = list
+		}
+		if list, ok := uuids(o, e.NoUseUUID); ok {
+			out.Except = list
+		}
 	}
 	return out
 }
@@ -154,23 +156,24 @@ func held(p *corev1.Pod, gpus int64) []string {
 		return nil
 	}
 	names := given(p.Annotations[v1alpha1.KeyGPUs])
-	part := partOf(p)
-	if wanted := p.Annotations[v1alpha1.KeyWantedGPUs]; names == nil && wanted != "" && len(wanted) <= MaxPodBytes && (part.Part != nil || p.Annotations[hami.KeyNode] != "") {
+	named := partOf(p).Part != nil || slices.ContainsFunc(hami.Editions(), func(e hami.Edition) bool { return p.Annotations[e.Node] != "" })
+	if wanted := p.Annotations[v1alpha1.KeyWantedGPUs]; names == nil && wanted != "" && len(wanted) <= MaxPodBytes && named {
 		if json.Unmarshal([]byte(wanted), &names) != nil {
 			return nil
 		}
 	}
-	if text := p.Annotations[hami.KeyAllocated]; names == nil && text != "" {
-		all, _ := hami.Grants(text)
-		for _, grants := range all {
-			for _, g := range grants {
-				names = append(names, g.UUID)
-			}
+	for _, e := range hami.Editions() {
+		if names != nil {
+			break
+		}
+		all, _ := hami.Grants(p.Annotations[e.Allocated])
+		for _, g := range slices.Concat(all...) {
+			names = append(names, g.UUID)
 		}
 	}
 	var out []string
 	for _, id := range names {
-		if part.Part != nil || p.Annotations[hami.KeyNode] != "" {
+		if named {
 			id, _, _ = strings.Cut(id, "::") // a part is numbered among those of its GPU
 		}
 		if id == "" || len(id) > MaxDeviceName {

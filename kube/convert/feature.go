@@ -8,26 +8,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
-	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/engine/why"
 )
 
 // features are what the pod must have and the engine does not decide yet. MIG is not among them, nor are rules between pods: the
 // engine sees them in the spec.
-func features(p *corev1.Pod, requests engine.Resources) []why.Feature {
+func features(p *corev1.Pod) []why.Feature {
 	var out []why.Feature
-	if fraction(requests) {
-		out = append(out, why.Fraction)
-	}
 	if len(p.Spec.ResourceClaims) > 0 {
 		out = append(out, why.Claims)
 	}
 	return out
-}
-
-// fraction says whether the pod asks for a part of a GPU by the resources that Volcano counts memory and cores with.
-func fraction(requests engine.Resources) bool {
-	return requests.Get("volcano.sh/vgpu-memory") > 0 || requests.Get("volcano.sh/vgpu-cores") > 0
 }
 
 // Unheeded lists what the pod wishes for and does not get yet, and what it says that nobody understands, each

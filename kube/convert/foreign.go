@@ -17,8 +17,10 @@ import (
 // domain of one, and annotations in the domain of a device that it requests, such as nvidia.com/use-gputype of HAMi. Passed
 // over in silence, they put a pod on the wrong GPU. domains, among them single keys, are those that somebody else has read.
 func foreignKeys(p *corev1.Pod, requests engine.Resources, domains []string) []string {
-	// What is written when a pod is bound for HAMi's device plugin is nobody's wish.
-	read := append(rankKeys(), hami.KeyNode, hami.KeyTime, hami.KeyToAllocate, hami.KeyAllocated, hami.KeyBindTime, hami.KeyBindPhase)
+	read := rankKeys()
+	for _, e := range hami.Editions() {
+		read = append(read, e.Written()...) // when a pod is bound for HAMi's device plugin: nobody's wish
+	}
 	var out []string
 	if _, ok := gpuTypes(&p.ObjectMeta); ok {
 		read = append(read, hami.KeyUseType)
@@ -55,7 +57,7 @@ func foreignKeys(p *corev1.Pod, requests engine.Resources, domains []string) []s
 // StockUnheeded lists what the pod asks for by keys that Kubernetes' own scheduler does not know, while Berth, KAI or HAMi would heed
 // them: what of a GPU it wants, and of Berth's whom it starts with and who pays.
 func StockUnheeded(p *corev1.Pod) []string {
-	keys := slices.Concat(hamiKeys(), []string{kaiFraction, kaiMemory, kaiDevices}, gangKeys(),
+	keys := slices.Concat(hamiKeys(), vgpuKeys(), []string{kaiFraction, kaiMemory, kaiDevices}, gangKeys(),
 		[]string{v1alpha1.KeyQueue, v1alpha1.KeyGPUModel, v1alpha1.KeyGPUAlignment, v1alpha1.KeyGPUFraction, v1alpha1.KeyGPUMemory})
 	var out []string
 	for _, key := range keys {
@@ -73,15 +75,17 @@ func hamiRead(p *corev1.Pod) (out []string) {
 			out = append(out, key)
 		}
 	}
-	for _, key := range []string{hami.KeyUseUUID, hami.KeyNoUseUUID} {
-		_, ok := uuids(&p.ObjectMeta, key)
-		add(key, ok || strings.TrimSpace(p.Annotations[key]) == "")
+	part := partOf(p)
+	for _, e := range hami.Editions() {
+		for _, key := range []string{e.UseUUID, e.NoUseUUID} {
+			_, ok := uuids(&p.ObjectMeta, key)
+			add(key, ok || strings.TrimSpace(p.Annotations[key]) == "")
+		}
+		// Parts of GPUs come from those in that mode alone. HAMi takes a GPU whose mode is in the list.
+		add(e.Mode, part.Part != nil && part.by == e.Name && strings.Contains(p.Annotations[e.Mode], hami.Core))
 	}
 	_, ok := typesOf(p.Annotations[hami.KeyNoUseType])
 	add(hami.KeyNoUseType, ok || strings.TrimSpace(p.Annotations[hami.KeyNoUseType]) == "")
-	part := partOf(p)
-	// Parts of GPUs come from those in that mode alone. HAMi takes a GPU whose mode is in the list.
-	add(hami.KeyMode, part.Part != nil && part.by == sharedByHAMi && strings.Contains(p.Annotations[hami.KeyMode], hami.Core))
 	add(hami.KeyNUMABind, !numaBound(&p.ObjectMeta) || part.Part == nil || part.Cards == 1)
 	// Nodes and GPUs are packed anyway, and whole GPUs are alike.
 	add(hami.KeyNodePolicy, strings.TrimSpace(p.Annotations[hami.KeyNodePolicy]) == hami.Binpack)

@@ -19,7 +19,7 @@ func withoutBroken(n *corev1.Node, out *engine.Node, gpu string) {
 	if v1alpha1.UnhealthyGPUs(n) == nil {
 		return
 	}
-	if out.Labels[KeySharing] == sharedByHAMi {
+	if by := out.Labels[KeySharing]; by != "" && by != sharedByAgent {
 		out.Devices = slices.Clone(out.Devices)
 		for i, d := range out.Devices {
 			if !d.Unhealthy && listed(v1alpha1.UnhealthyGPUs(n), strings.TrimPrefix(d.ID, n.Name+"/")) {

@@ -27,8 +27,8 @@ const (
 	kaiGroup = "pod-group-name"
 )
 
-// Who gives parts of GPUs on a node: an agent that honours v1alpha1.KeyWantedGPUs, or HAMi's device plugin. It stands among the
-// labels of nodes and in the selectors of pods under a key that no label can have.
+// Who gives parts of GPUs on a node: an agent that honours v1alpha1.KeyWantedGPUs, or an edition of HAMi's device plugin, by its name. It
+// stands among the labels of nodes and in the selectors of pods under a key that no label can have.
 const (
 	// KeySharing is that key.
 	KeySharing    = "gpu parts from"
@@ -50,9 +50,12 @@ func partOf(p *corev1.Pod) partRequest {
 	if name := asked(&p.ObjectMeta, kaiContainer); name != "" && kai.Part != nil && !hasContainer(p, name) {
 		kai = partRequest{problem: fmt.Sprintf("%s is %s: want the name of one of its containers", kaiContainer, quoted(name))}
 	}
-	vgpu := hamiPart(p)
+	all := []partRequest{own, kai}
+	for _, e := range hami.Editions() {
+		all = append(all, editionPart(p, &e))
+	}
 	var said []partRequest
-	for _, r := range []partRequest{own, kai, vgpu} {
+	for _, r := range all {
 		if r.problem != "" {
 			return r
 		}
@@ -64,7 +67,7 @@ func partOf(p *corev1.Pod) partRequest {
 	case len(said) == 0:
 		return partRequest{}
 	case len(said) > 1:
-		return partRequest{problem: "it asks for parts of GPUs in more than one way: want the keys of Berth, those of KAI, or the resources of HAMi"}
+		return partRequest{problem: "it asks for parts of GPUs in more than one way: want the keys of Berth, those of KAI, the resources of HAMi, or those of Volcano"}
 	case said[0].by == sharedByAgent && gpusOf(p) > 0:
 		return partRequest{problem: fmt.Sprintf("it asks for %d of %s beside a part of a GPU: want one of them", gpusOf(p), wholeGPU)}
 	}
@@ -125,44 +128,45 @@ func keyedPart(p *corev1.Pod, fraction, memory, devices string) partRequest {
 	return out
 }
 
-// hamiPart reads HAMi's resources. Its plugin gives each container its own; one container may ask.
-func hamiPart(p *corev1.Pod) partRequest {
+// editionPart reads the resources of an edition of HAMi's plugin. It gives each container its own; one container may ask.
+func editionPart(p *corev1.Pod, e *hami.Edition) partRequest {
 	var asking []*corev1.Container
 	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for i := range list {
-			if asksHAMi(&list[i]) || takes(&list[i], wholeGPU) > 0 {
+			if asksPart(&list[i], e) || takes(&list[i], e.Count) > 0 {
 				asking = append(asking, &list[i])
 			}
 		}
 	}
-	if !slices.ContainsFunc(asking, asksHAMi) {
+	if !slices.ContainsFunc(asking, func(c *corev1.Container) bool { return asksPart(c, e) }) {
 		return partRequest{}
 	}
 	if len(asking) > 1 {
 		return partRequest{problem: fmt.Sprintf("%d containers ask for GPUs, and one of them for a part: want one container that asks", len(asking))}
 	}
 	c := asking[0]
-	mib, percent, cores := takes(c, hami.ResMemory), takes(c, hami.ResPercentage), takes(c, hami.ResCores)
+	mib, percent, cores := takes(c, e.Memory), takes(c, e.Percentage), takes(c, e.Cores)
 	wrong := func(name string, value int64, want string) partRequest {
 		return partRequest{problem: fmt.Sprintf("%s of container %s is %d: want %s", name, c.Name, value, want)}
 	}
-	switch cards := max(1, takes(c, wholeGPU)); {
+	switch cards := max(1, takes(c, e.Count)); {
 	case mib < 0 || mib > math.MaxInt32:
-		return wrong(hami.ResMemory, mib, "a number of MiB")
+		return wrong(e.Memory, mib, "a number of MiB")
 	case percent < 0 || percent > 100:
-		return wrong(hami.ResPercentage, percent, "0 to 100")
+		return wrong(e.Percentage, percent, "0 to 100")
 	case cores < 0 || cores > 100:
-		return wrong(hami.ResCores, cores, "0 to 100")
+		return wrong(e.Cores, cores, "0 to 100")
 	case cards > MaxNodeGPUs:
-		return wrong(wholeGPU, cards, fmt.Sprintf("1 to %d", MaxNodeGPUs))
+		return wrong(e.Count, cards, fmt.Sprintf("1 to %d", MaxNodeGPUs))
 	default:
 		out := engine.Part{Cards: int(cards), Memory: mib, Compute: cores * 10, Spread: gpuPolicy(p) == hami.Spread}
-		if mib == 0 { // all of it, where nothing is said
-			if out.Share = percent * 10; percent == 0 {
+		if mib == 0 || e.PercentageFirst && percent > 0 {
+			out.Memory = 0
+			if out.Share = percent * 10; percent == 0 { // all of it, where nothing is said
 				out.Share = 1000
 			}
 		}
-		return partRequest{Part: &out, by: sharedByHAMi}
+		return partRequest{Part: &out, by: e.Name}
 	}
 }
 
@@ -180,10 +184,10 @@ func (r partRequest) give(s *engine.Spec) {
 		return
 	}
 	s.Part = r.Part
-	if r.by == sharedByHAMi {
-		s.Requests = slices.DeleteFunc(slices.Clone(s.Requests), func(a engine.Amount) bool {
-			return a.Resource == wholeGPU || a.Resource == hami.ResMemory || a.Resource == hami.ResPercentage || a.Resource == hami.ResCores
-		})
+	for _, e := range hami.Editions() {
+		if e.Name == r.by {
+			s.Requests = slices.DeleteFunc(slices.Clone(s.Requests), func(a engine.Amount) bool { return standsForPart(&e, a.Resource) })
+		}
 	}
 	selector := maps.Clone(s.Selector)
 	if selector == nil {
@@ -191,6 +195,15 @@ func (r partRequest) give(s *engine.Spec) {
 	}
 	selector[KeySharing] = r.by
 	s.Selector = selector
+}
+
+// standsForPart says whether the part that a pod asks for says all that its request for the resource does. Where nodes offer amounts of
+// memory and compute in sum, the kubelet counts them too, and so do queues.
+func standsForPart(e *hami.Edition, resource string) bool {
+	if e.OffersAmounts {
+		return resource == e.Percentage
+	}
+	return resource == e.Count || resource == e.Memory || resource == e.Percentage || resource == e.Cores
 }
 
 // named has a pod that may have some GPUs only go where whoever gives GPUs is told which: a kubelet gives whichever it likes.
@@ -208,14 +221,23 @@ func (t *terms) part(p *corev1.Pod) {
 	}
 }
 
-// registered are the GPUs that HAMi's device plugin has registered on the node; nil: it has not. GPUs that MIG or MPS divides are
-// given whole.
-func registered(n *corev1.Node) []engine.Device {
-	text := n.Annotations[hami.KeyRegister]
+// editionOn is the edition of HAMi's plugin that has registered GPUs on the node, and those; nil: none has. GPUs that MIG or MPS divides
+// are given whole.
+func editionOn(n *corev1.Node) (*hami.Edition, []engine.Device) {
+	for _, e := range hami.Editions() {
+		if list := registered(n, &e); list != nil {
+			return &e, list
+		}
+	}
+	return nil, nil
+}
+
+func registered(n *corev1.Node, e *hami.Edition) []engine.Device {
+	text := n.Annotations[e.Register]
 	if text == "" {
 		return nil
 	}
-	list, err := hami.Registered(text)
+	list, err := e.Devices(text)
 	if err != nil || len(list) > MaxNodeGPUs {
 		return nil
 	}
@@ -223,19 +245,19 @@ func registered(n *corev1.Node) []engine.Device {
 	for i := range list {
 		d := &list[i]
 		model, _ := shortModel(d.Type)
-		e := engine.Device{ID: deviceID(n.Name, i, d.ID), Model: model, NUMA: max(-1, min(d.NUMA, maxNUMA)), Unhealthy: !d.Health, Memory: int64(d.Memory)}
-		if e.Memory > 0 && (d.Mode == hami.Core || d.Mode == "") {
-			e.Parts = int(d.Count)
+		g := engine.Device{ID: deviceID(n.Name, i, d.ID), Model: model, NUMA: max(-1, min(d.NUMA, maxNUMA)), Unhealthy: !d.Health, Memory: int64(d.Memory)}
+		if g.Memory > 0 && (d.Mode == hami.Core || d.Mode == "") {
+			g.Parts = int(d.Count)
 		}
-		out = append(out, e)
+		out = append(out, g)
 	}
 	return out
 }
 
-// share enters HAMi's GPUs, or those of which an agent gives parts, and who does. HAMi's plugin advertises each GPU as often as it
-// may be shared; the engine counts GPUs.
+// share enters the GPUs that an edition of HAMi's plugin gives, or those of which an agent gives parts, and who does. HAMi's own
+// advertises each GPU as often as it may be shared, under the name of whole ones; the engine counts GPUs.
 func share(n *corev1.Node, out *engine.Node, gpu string) {
-	if list := registered(n); list != nil && out.Allocatable.Get(gpu) > 0 {
+	if e, list := editionOn(n); e != nil && (out.Allocatable.Get(e.Count) > 0 || e.Count == wholeGPU && out.Allocatable.Get(gpu) > 0) {
 		out.Devices = list
 		usable := int64(0)
 		for _, d := range list {
@@ -243,13 +265,15 @@ func share(n *corev1.Node, out *engine.Node, gpu string) {
 				usable++
 			}
 		}
-		out.Allocatable = slices.Clone(out.Allocatable)
-		for i := range out.Allocatable {
-			if a := &out.Allocatable[i]; a.Resource == gpu {
-				a.Value = min(a.Value, usable)
+		if !e.OffersAmounts {
+			out.Allocatable = slices.Clone(out.Allocatable)
+			for i := range out.Allocatable {
+				if a := &out.Allocatable[i]; a.Resource == gpu {
+					a.Value = min(a.Value, usable)
+				}
 			}
 		}
-		out.Labels = labelled(out.Labels, KeySharing, sharedByHAMi)
+		out.Labels = labelled(out.Labels, KeySharing, e.Name)
 		return
 	}
 	if slices.ContainsFunc(out.Devices, func(d engine.Device) bool { return d.Parts > 0 }) {
@@ -267,19 +291,23 @@ func labelled(labels map[string]string, key, value string) map[string]string {
 }
 
 // Grants are what HAMi's device plugin is told to give to the containers of a pod that gets these GPUs of the node, which are as
-// engine.Placement names them. Nil: the node's plugin is not HAMi's, or the pod asks it for nothing.
+// engine.Placement names them. Nil: the node's plugin is no edition of HAMi's, or the pod asks it for nothing.
 func Grants(p *corev1.Pod, n *corev1.Node, devices []string) [][]hami.Grant {
-	cards := registered(n)
-	if cards == nil || len(devices) == 0 {
+	e, cards := editionOn(n)
+	if e == nil || len(devices) == 0 {
 		return nil
 	}
 	part := partOf(p)
+	lists := [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers}
+	if e.Mains {
+		lists = lists[1:]
+	}
 	var out [][]hami.Grant
 	given := 0
-	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+	for _, list := range lists {
 		for i := range list {
-			count := int(min(takes(&list[i], wholeGPU), MaxNodeGPUs+1))
-			if asksHAMi(&list[i]) {
+			count := int(min(takes(&list[i], e.Count), MaxNodeGPUs+1))
+			if asksPart(&list[i], e) {
 				count = max(1, count)
 			}
 			var grants []hami.Grant
@@ -307,12 +335,19 @@ func Grants(p *corev1.Pod, n *corev1.Node, devices []string) [][]hami.Grant {
 	return out
 }
 
+// EditionOn is the edition of HAMi's device plugin that gives the GPUs of the node; nil: none does.
+func EditionOn(n *corev1.Node) *hami.Edition {
+	e, _ := editionOn(n)
+	return e
+}
+
 // AsksHAMi says whether the pod asks for something that HAMi's scheduler alone gives: a part of GPUs, or GPUs by its keys.
 func AsksHAMi(p *corev1.Pod) bool {
+	own := hami.Own()
 	keyed := slices.ContainsFunc(hamiKeys(), func(key string) bool { return p.Annotations[key] != "" })
 	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for i := range list {
-			if asksHAMi(&list[i]) || keyed && takes(&list[i], wholeGPU) > 0 {
+			if asksPart(&list[i], &own) || keyed && takes(&list[i], wholeGPU) > 0 {
 				return true
 			}
 		}
@@ -320,19 +355,22 @@ func AsksHAMi(p *corev1.Pod) bool {
 	return false
 }
 
-// GivenByHAMi says whether HAMi's device plugin gives the GPUs of the node.
-func GivenByHAMi(n *corev1.Node) bool { return registered(n) != nil }
+// GivenByHAMi says whether the device plugin that HAMi itself ships gives the GPUs of the node.
+func GivenByHAMi(n *corev1.Node) bool {
+	e := EditionOn(n)
+	return e != nil && e.Name == hami.Own().Name
+}
 
-// asksHAMi says whether the container asks for a part of GPUs.
-func asksHAMi(c *corev1.Container) bool {
-	return takes(c, hami.ResMemory) != 0 || takes(c, hami.ResPercentage) != 0 || takes(c, hami.ResCores) != 0
+// asksPart says whether the container asks the edition's plugin for a part of a GPU.
+func asksPart(c *corev1.Container, e *hami.Edition) bool {
+	return takes(c, e.Memory) != 0 || takes(c, e.Percentage) != 0 || takes(c, e.Cores) != 0 || e.CountAsks && takes(c, e.Count) > 0
 }
 
 // takes is what the container asks for of a device's resource, whose request and limit are the same.
-func takes(c *corev1.Container, name corev1.ResourceName) int64 {
-	q, ok := c.Resources.Requests[name]
+func takes(c *corev1.Container, name string) int64 {
+	q, ok := c.Resources.Requests[corev1.ResourceName(name)]
 	if !ok {
-		q = c.Resources.Limits[name]
+		q = c.Resources.Limits[corev1.ResourceName(name)]
 	}
 	return q.Value()
 }

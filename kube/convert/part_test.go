@@ -76,7 +76,7 @@ func TestPartsThatMakeNoSense(t *testing.T) {
 		"no such container":     {sharingPod(map[string]string{"gpu-memory": "1", "gpu-fraction-container-name": "side"}, one), `pod p: gpu-fraction-container-name is "side": want the name of one of its containers`},
 		"no devices":            {sharingPod(map[string]string{"gpu-memory": "1", "gpu-fraction-num-devices": "0"}, one), `pod p: gpu-fraction-num-devices is "0": want a number from 1 to 256`},
 		"whole beside a part":   {sharingPod(map[string]string{v1alpha1.KeyGPUFraction: "0.5"}, []string{"nvidia.com/gpu", "1"}), "pod p: it asks for 1 of nvidia.com/gpu beside a part of a GPU: want one of them"},
-		"two dialects":          {sharingPod(map[string]string{v1alpha1.KeyGPUFraction: "0.5"}, []string{"nvidia.com/gpumem", "100"}), "pod p: it asks for parts of GPUs in more than one way: want the keys of Berth, those of KAI, or the resources of HAMi"},
+		"two dialects":          {sharingPod(map[string]string{v1alpha1.KeyGPUFraction: "0.5"}, []string{"nvidia.com/gpumem", "100"}), "pod p: it asks for parts of GPUs in more than one way: want the keys of Berth, those of KAI, the resources of HAMi, or those of Volcano"},
 		"two containers":        {sharingPod(nil, []string{"nvidia.com/gpu", "1"}, []string{"nvidia.com/gpumem", "100"}), "pod p: 2 containers ask for GPUs, and one of them for a part: want one container that asks"},
 		"cores":                 {sharingPod(nil, []string{"nvidia.com/gpucores", "101"}), "pod p: nvidia.com/gpucores of container main is 101: want 0 to 100"},
 		"percentage":            {sharingPod(nil, []string{"nvidia.com/gpumem-percentage", "120"}), "pod p: nvidia.com/gpumem-percentage of container main is 120: want 0 to 100"},

@@ -132,7 +132,7 @@ func spec(p *corev1.Pod, o Options) engine.Spec {
 		Tolerations: tolerations(p.Spec.Tolerations),
 		Ports:       hostPorts(p),
 		GPU:         gpuOf(&p.ObjectMeta),
-		Features:    features(p, takes),
+		Features:    features(p),
 	}
 	partOf(p).give(&out)
 	named(&out)

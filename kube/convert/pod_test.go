@@ -251,7 +251,7 @@ func TestFeatures(t *testing.T) {
 		},
 		{name: "claims", spec: corev1.PodSpec{ResourceClaims: []corev1.PodResourceClaim{{}}}, want: []why.Feature{why.Claims}},
 		{name: "our fraction", annotations: map[string]string{"berth.dev/gpu-fraction": "0.5"}},
-		{name: "Volcano's memory", spec: corev1.PodSpec{Containers: []corev1.Container{fractional}}, want: []why.Feature{why.Fraction}},
+		{name: "Volcano's memory", spec: corev1.PodSpec{Containers: []corev1.Container{fractional}}, want: nil},
 		{name: "an empty fraction", annotations: map[string]string{"gpu-fraction": " "}},
 		{
 			name:        "a variant of a model",

@@ -77,12 +77,18 @@ type CompositeRecord struct {
 // asks for something. Those of Kubernetes and of others that decide about its place in a gang, or whether it is looked
 // at, are among them.
 func FixedKeys() []string {
-	return append(append(inheritable(), v1alpha1.KeyDeadline, kaiFraction, kaiMemory, kaiDevices, kaiContainer), slices.Concat(hamiKeys(), rankKeys())...)
+	return append(append(inheritable(), v1alpha1.KeyDeadline, kaiFraction, kaiMemory, kaiDevices, kaiContainer), slices.Concat(hamiKeys(), vgpuKeys(), rankKeys())...)
 }
 
 // hamiKeys are the keys of HAMi by which a pod asks for something.
 func hamiKeys() []string {
 	return []string{hami.KeyUseType, hami.KeyNoUseType, hami.KeyUseUUID, hami.KeyNoUseUUID, hami.KeyMode, hami.KeyNUMABind, hami.KeyNodePolicy, hami.KeyGPUPolicy}
+}
+
+// vgpuKeys are those of Volcano's edition of HAMi's plugin.
+func vgpuKeys() []string {
+	e := hami.Volcano()
+	return []string{e.Mode, e.UseUUID, e.NoUseUUID}
 }
 
 // GuardedKeys are the keys of ours that nobody but Berth may change on a pod that has entered its queue: the fixed ones,

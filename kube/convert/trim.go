@@ -61,7 +61,7 @@ func trimAnnotations(all map[string]string) {
 			case len(value) > MaxPodBytes:
 				all[key] = clipped(strings.TrimSpace(value), bytesOf(key))
 			}
-		case (key == hami.KeyNode || key == hami.KeyAllocated) && len(value) <= MaxPodBytes:
+		case namesGPUs(key) && len(value) <= MaxPodBytes:
 		case dialect.ForScheduler(key) && foreign < mostForeign: // a dialect may read it
 			all[key] = clipped(value, MaxValueBytes)
 			foreign++
@@ -73,6 +73,11 @@ func trimAnnotations(all map[string]string) {
 			foreign++
 		}
 	}
+}
+
+// namesGPUs says whether the key says which GPUs an edition of HAMi's plugin gives to the pod.
+func namesGPUs(key string) bool {
+	return slices.ContainsFunc(hami.Editions(), func(e hami.Edition) bool { return key == e.Node || key == e.Allocated })
 }
 
 // trimLists cuts the lists of maps and of terms, which are found to be too large only by counting.
@@ -165,5 +170,5 @@ func trimResources(list corev1.ResourceList) {
 // readForeign says whether the key is of those that somebody here reads, or may: Kubernetes' own and KAI's.
 func readForeign(key string) bool {
 	prefix, _, _ := strings.Cut(key, "/")
-	return key == kaiGroup || key == kaiFraction || key == kaiMemory || key == kaiDevices || key == kaiContainer || slices.Contains(hamiKeys(), key) || strings.HasSuffix(prefix, "kubernetes.io") || strings.HasSuffix(prefix, "k8s.io")
+	return key == kaiGroup || key == kaiFraction || key == kaiMemory || key == kaiDevices || key == kaiContainer || slices.Contains(hamiKeys(), key) || slices.Contains(vgpuKeys(), key) || strings.HasSuffix(prefix, "kubernetes.io") || strings.HasSuffix(prefix, "k8s.io")
 }

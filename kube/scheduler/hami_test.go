@@ -105,6 +105,39 @@ func TestBindsForHAMi(t *testing.T) {
 	})
 }
 
+// Volcano's plugin for vGPUs is served under Volcano's names.
+func TestBindsForVolcanosPlugin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := hami.Volcano()
+		n := node("n1", "r1", 0)
+		n.Annotations = map[string]string{e.Register: e.Registration([]hami.Device{{ID: "GPU-0", Count: 10, Memory: 16000, Type: "NVIDIA-T4", Mode: hami.Core, Health: true}})}
+		for name, has := range map[string]int64{e.Count: 10, e.Memory: 16000, e.Cores: 100} {
+			n.Status.Allocatable[corev1.ResourceName(name)] = *resource.NewQuantity(has, resource.DecimalSI)
+		}
+		p := pod("a", 0)
+		for name, wants := range map[string]int64{e.Count: 1, e.Memory: 8000, e.Cores: 30} {
+			p.Spec.Containers[0].Resources.Requests[corev1.ResourceName(name)] = *resource.NewQuantity(wants, resource.DecimalSI)
+		}
+		w := newWorld(t, n, p)
+		w.start()
+		w.after(2 * time.Second)
+		if diff := cmp.Diff([]string{"a n1"}, w.done()); diff != "" {
+			t.Fatalf("bound (-want +got):\n%s", diff)
+		}
+		got := w.pod("a").Annotations
+		if got[e.Allocated] != "GPU-0,NVIDIA,8000,30:" || got[e.Node] != "n1" || got[e.BindPhase] != "allocating" {
+			t.Error("bound with", got)
+		}
+		on, err := w.client.Tracker().Get(nodesResource, "", "n1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, namespace, name, ok := hami.LockedFor(on.(*corev1.Node).Annotations[e.LockKey]); !ok || namespace != "default" || name != "a" {
+			t.Error("locks:", on.(*corev1.Node).Annotations)
+		}
+	})
+}
+
 // A binding that is refused gives the lock back.
 func TestRefusedBindingUnlocksTheNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

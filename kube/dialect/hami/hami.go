@@ -102,18 +102,26 @@ func Registered(text string) ([]Device, error) {
 	if err := json.Unmarshal([]byte(text), &out); err != nil {
 		return nil, fmt.Errorf("%s is no JSON list of devices", KeyRegister)
 	}
-	if len(out) > maxDevices {
-		return nil, fmt.Errorf("%s: more than %d devices, the limit", KeyRegister, maxDevices)
+	if err := check(KeyRegister, out); err != nil {
+		return nil, err
 	}
-	seen := make(map[string]bool, len(out))
-	for i := range out {
-		d := &out[i]
+	return out, nil
+}
+
+// check says what is wrong with a list of devices.
+func check(key string, list []Device) error {
+	if len(list) > maxDevices {
+		return fmt.Errorf("%s: more than %d devices, the limit", key, maxDevices)
+	}
+	seen := make(map[string]bool, len(list))
+	for i := range list {
+		d := &list[i]
 		if d.ID == "" || seen[d.ID] || d.Count < 0 || d.Memory < 0 || strings.ContainsAny(d.ID, ",:;/") {
-			return nil, fmt.Errorf("%s: device %d has no id, one that is there twice, or negative amounts", KeyRegister, i)
+			return fmt.Errorf("%s: device %d has no id, one that is there twice, or negative amounts", key, i)
 		}
 		seen[d.ID] = true
 	}
-	return out, nil
+	return nil
 }
 
 // Register writes the value of KeyRegister.
@@ -135,24 +143,7 @@ type Grant struct {
 // vendor is what HAMi calls NVIDIA's devices in grants.
 const vendor = "NVIDIA"
 
-// Allocation is the annotations with which a pod is bound to the node. Containers are in the order of the pod's init containers and
-// then its containers, those without GPUs included.
-func Allocation(node string, now time.Time, containers [][]Grant) map[string]string {
-	var b strings.Builder
-	for _, grants := range containers {
-		for _, g := range grants {
-			fmt.Fprintf(&b, "%s,%s,%d,%d:", g.UUID, vendor, g.Memory, g.Cores)
-		}
-		b.WriteByte(';')
-	}
-	at := strconv.FormatInt(now.Unix(), 10)
-	return map[string]string{
-		KeyNode: node, KeyTime: at, KeyBindTime: at, KeyBindPhase: "allocating",
-		KeyToAllocate: b.String(), KeyAllocated: b.String(),
-	}
-}
-
-// Grants reads what Allocation wrote, by container.
+// Grants reads what an edition's Allocation wrote, by container.
 func Grants(text string) (out [][]Grant, ok bool) {
 	if len(text) > maxRegister {
 		return nil, false

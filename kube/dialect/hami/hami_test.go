@@ -53,7 +53,8 @@ func TestAllocation(t *testing.T) {
 		"hami.io/vgpu-devices-allocated":   ";GPU-936619fc,NVIDIA,1000,10:GPU-ebe7c3f7,NVIDIA,3000,0:;",
 	}
 	grants := [][]Grant{nil, {{UUID: "GPU-936619fc", Memory: 1000, Cores: 10}, {UUID: "GPU-ebe7c3f7", Memory: 3000}}}
-	got := Allocation("n0", now, grants)
+	own := Own()
+	got := own.Allocation("n0", now, grants)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("annotations (-want +got):\n%s", diff)
 	}
@@ -83,5 +84,28 @@ func TestLock(t *testing.T) {
 	}
 	if _, _, _, ok := LockedFor("nobody"); ok {
 		t.Error("a lock without a time is read")
+	}
+}
+
+// TestVolcanosEdition has the bytes of EncodeNodeDevices and EncodePodDevices of volcano-vgpu-device-plugin, commit 4fb76ba1.
+func TestVolcanosEdition(t *testing.T) {
+	e := Volcano()
+	text := "GPU-a,10,40960,NVIDIA-NVIDIA A100-SXM4-40GB,true,hami-core:GPU-b,7,81920,NVIDIA-NVIDIA H100 80GB HBM3,false,mig:"
+	list, err := e.Devices(text)
+	want := []Device{
+		{ID: "GPU-a", Count: 10, Memory: 40960, Cores: 100, Type: "NVIDIA-NVIDIA A100-SXM4-40GB", NUMA: -1, Mode: Core, Health: true},
+		{ID: "GPU-b", Index: 1, Count: 7, Memory: 81920, Cores: 100, Type: "NVIDIA-NVIDIA H100 80GB HBM3", NUMA: -1, Mode: "mig"},
+	}
+	if diff := cmp.Diff(want, list); diff != "" || err != nil || e.Registration(list) != text {
+		t.Errorf("%v, written %q (-want +got):\n%s", err, e.Registration(list), diff)
+	}
+	for _, bad := range []string{"GPU-a,10,40960:", "GPU-a,ten,1,x,true,mig:", "GPU-a,1,1,x,true:GPU-a,1,1,x,true:", ",1,1,x,true:"} {
+		if list, err := e.Devices(bad); err == nil {
+			t.Errorf("%q is read as %v", bad, list)
+		}
+	}
+	got := e.Allocation("n0", time.Unix(1763337600, 0), [][]Grant{nil, {{UUID: "GPU-a", Memory: 3000, Cores: 50}}})
+	if got["volcano.sh/vgpu-ids-new"] != ";GPU-a,NVIDIA,3000,50:" || got["volcano.sh/vgpu-node"] != "n0" || got["volcano.sh/bind-phase"] != "allocating" || got["volcano.sh/vgpu-time"] != "1763337600" {
+		t.Error("annotations:", got)
 	}
 }

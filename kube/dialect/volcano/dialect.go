@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/kube/dialect"
+	"github.com/berth-dev/berth/kube/dialect/hami"
 )
 
 // SchedulerName is what Volcano's users put into spec.schedulerName.
@@ -108,6 +109,7 @@ func (v volcano) Pod(p *dialect.Pod, w dialect.World) *dialect.Terms {
 		g.derived(out)
 	}
 	g.preemptible(out)
+	g.vgpu()
 	out.Unread = g.Unread(v.Domains())
 	return out
 }
@@ -206,6 +208,17 @@ func (g *grouping) preemptible(out *dialect.Terms) {
 		return
 	}
 	out.Keys[v1alpha1.KeyPreemptible] = strconv.FormatBool(b)
+}
+
+// vgpu leaves the keys of vGPUs to whoever reads what the pod asks of its GPUs (kube/convert). Of the modes one is honoured: a GPU that
+// MIG divides as pods ask is none of those that parts are given of.
+func (g *grouping) vgpu() {
+	e := hami.Volcano()
+	g.Ignore(e.UseUUID, e.NoUseUUID)
+	g.Ignore(e.Written()...)
+	if mode := g.Annotation(e.Mode); mode != "" && mode != hami.Core {
+		g.Refuse(e.Mode, mode, hami.Core)
+	}
 }
 
 // berthName is what a Queue is called as one of Berth's.

@@ -233,7 +233,7 @@ func TestPod(t *testing.T) {
 			keys: says{v1alpha1.KeyQueue: "volcano-default"}, group: "podgroup-ou",
 			unread: []string{
 				"scheduling.volcano.sh/group-min-member is -3: want a whole number above 0", "volcano.sh/cooldown-time", "volcano.sh/preemptable is maybe: want true or false",
-				"volcano.sh/revocable-zone", "volcano.sh/sla-waiting-time", "volcano.sh/vgpu-mode",
+				"volcano.sh/revocable-zone", "volcano.sh/sla-waiting-time", "volcano.sh/vgpu-mode is mig: want hami-core",
 			},
 		},
 	}
