@@ -439,7 +439,11 @@ func (m *maker) inferenceService(w *Workload, u *unstructured.Unstructured) erro
 		c.Name, c.Image = cmp.Or(c.Name, "kserve-container"), cmp.Or(c.Image, "runtime")
 		if len(c.Resources.Requests)+len(c.Resources.Limits) == 0 {
 			all := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("2Gi")}
-			c.Resources = corev1.ResourceRequirements{Requests: all, Limits: all}
+			c.Resources = corev1.ResourceRequirements{Requests: all, Limits: all.DeepCopy()}
+		}
+		over, err := spreadOver(part, &spec)
+		if err != nil {
+			return fmt.Errorf("spec.%s.%w", name, err)
 		}
 		n := 1
 		if least, ok := number(part["minReplicas"]); ok {
@@ -450,34 +454,14 @@ func (m *maker) inferenceService(w *Workload, u *unstructured.Unstructured) erro
 		p := m.replicaSet(name, u, u.GetName()+"-"+name, "/spec/"+name, t, n)
 		p.Made = true
 		w.add(p)
-		if err := m.inferenceWorkers(w, u, name, part, n); err != nil {
-			return err
+		if over != nil && over.nodes > 1 {
+			t := &corev1.PodTemplateSpec{Spec: over.worker}
+			t.Labels = map[string]string{"serving.kserve.io/inferenceservice": u.GetName(), "component": name + "-worker"}
+			p := m.replicaSet(name+"-worker", u, u.GetName()+"-"+name+"-worker", "/spec/"+name+"/workerSpec", t, times(n, over.nodes-1))
+			p.Made = true
+			w.add(p)
 		}
 	}
-	return nil
-}
-
-// inferenceWorkers makes the pods beside the first of each replica, for a model that is spread over several nodes.
-func (m *maker) inferenceWorkers(w *Workload, u *unstructured.Unstructured, name string, part map[string]any, replicas int) error {
-	worker, ok := part["workerSpec"].(map[string]any)
-	if !ok {
-		return nil
-	}
-	t := &corev1.PodTemplateSpec{}
-	if err := decode(worker, &t.Spec); err != nil {
-		return fmt.Errorf("spec.%s.workerSpec: %w", name, err)
-	}
-	nodes := 2
-	if n, ok := number(worker["pipelineParallelSize"]); ok {
-		nodes = max(1, n)
-	}
-	if len(t.Spec.Containers) == 0 {
-		t.Spec.Containers = []corev1.Container{{Name: "worker-container", Image: "runtime"}}
-	}
-	t.Labels = map[string]string{"serving.kserve.io/inferenceservice": u.GetName(), "component": name + "-worker"}
-	p := m.replicaSet(name+"-worker", u, u.GetName()+"-"+name+"-worker", "/spec/"+name+"/workerSpec", t, times(replicas, nodes-1))
-	p.Made = true
-	w.add(p)
 	return nil
 }
 

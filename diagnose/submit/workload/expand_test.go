@@ -164,10 +164,51 @@ metadata: {name: llm}
 spec:
   predictor:
     model: {modelFormat: {name: huggingface}, resources: {limits: {nvidia.com/gpu: 8}}}
-    workerSpec: {pipelineParallelSize: 3, containers: [{name: w, image: i, resources: {limits: {nvidia.com/gpu: 8}}}]}
+    workerSpec: {pipelineParallelSize: 3, tensorParallelSize: 8, containers: [{name: w, image: i, resources: {limits: {nvidia.com/gpu: 8}}}]}
 `, `predictor 1 at /spec/predictor nvidia.com/gpu=8
 predictor-worker 2 at /spec/predictor/workerSpec nvidia.com/gpu=8
 `},
+		"KServe: a model on several nodes that says how large it is alone": {`
+apiVersion: serving.kserve.io/v1beta1
+kind: InferenceService
+metadata: {name: llm}
+spec:
+  predictor:
+    model: {modelFormat: {name: huggingface}}
+    workerSpec: {pipelineParallelSize: 2, tensorParallelSize: 2}
+`, `predictor 1 at /spec/predictor cpu=1 memory=2Gi nvidia.com/gpu=1
+predictor-worker 3 at /spec/predictor/workerSpec nvidia.com/gpu=1
+`},
+		"KServe: a model that one node holds": {`
+apiVersion: serving.kserve.io/v1beta1
+kind: InferenceService
+metadata: {name: llm}
+spec:
+  predictor:
+    model: {modelFormat: {name: huggingface}}
+    workerSpec: {pipelineParallelSize: 3, containers: [{name: w, image: i, resources: {limits: {nvidia.com/gpu: 8}}}]}
+`, `1 at /spec/predictor cpu=1 memory=2Gi nvidia.com/gpu=3
+`},
+		"KServe: workers that say what they have": {`
+apiVersion: serving.kserve.io/v1beta1
+kind: InferenceService
+metadata: {name: llm}
+spec:
+  predictor:
+    model: {modelFormat: {name: huggingface}}
+    workerSpec: {pipelineParallelSize: 2, tensorParallelSize: 4, containers: [{name: w, image: i, resources: {requests: {nvidia.com/gpu: 3}, limits: {nvidia.com/gpu: 3}}}]}
+`, `predictor 1 at /spec/predictor cpu=1 memory=2Gi nvidia.com/gpu=2
+predictor-worker 2 at /spec/predictor/workerSpec nvidia.com/gpu=3
+`},
+		"KServe: a head with too few": {`
+apiVersion: serving.kserve.io/v1beta1
+kind: InferenceService
+metadata: {name: llm}
+spec:
+  predictor:
+    model: {modelFormat: {name: huggingface}, resources: {limits: {nvidia.com/gpu: 1}}}
+    workerSpec: {pipelineParallelSize: 2, tensorParallelSize: 4, containers: [{name: w, image: i, resources: {limits: {nvidia.com/gpu: 3}}}]}
+`, `spec.predictor.workerSpec: tensorParallelSize x pipelineParallelSize is 8 GPUs, and its 3 nodes ask for 1 and 2 times 3`},
 		"Dynamo: components, one over several nodes": {`
 apiVersion: nvidia.com/v1beta1
 kind: DynamoGraphDeployment
