@@ -27,6 +27,7 @@ func features(p *corev1.Pod) []why.Feature {
 func Unheeded(p *corev1.Pod, read ...string) []string {
 	var out []string
 	out = append(out, ownDisks(p)...)
+	out = append(out, unevenParts(p)...)
 	if len(p.Spec.EvictionResponders) > 0 {
 		out = append(out, "spec.evictionResponders (the pod is evicted by the eviction API)")
 	}

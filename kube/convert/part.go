@@ -128,26 +128,66 @@ func keyedPart(p *corev1.Pod, fraction, memory, devices string) partRequest {
 	return out
 }
 
-// editionPart reads the resources of an edition of HAMi's plugin. It gives each container its own; one container may ask.
+// editionPart reads the resources of an edition of HAMi's plugin, which gives each container its own. Where several ask, the engine is told
+// of one part for all of their GPUs, as large as the largest: what it has no word for is GPUs that differ. That is told (unevenParts).
 func editionPart(p *corev1.Pod, e *hami.Edition) partRequest {
-	var asking []*corev1.Container
+	asking := askingParts(p, e)
+	var out *engine.Part
+	for _, c := range asking {
+		one, problem := containerPart(c, e)
+		switch {
+		case problem != "":
+			return partRequest{problem: problem}
+		case out == nil:
+			out = one
+		case (out.Memory > 0) != (one.Memory > 0):
+			return partRequest{problem: fmt.Sprintf("%d containers ask for parts of GPUs, by MiB and by share: want one of them for all", len(asking))}
+		default:
+			out.Cards, out.Memory = out.Cards+one.Cards, max(out.Memory, one.Memory)
+			out.Share, out.Compute = max(out.Share, one.Share), max(out.Compute, one.Compute)
+		}
+	}
+	if out == nil {
+		return partRequest{}
+	}
+	if out.Cards > MaxNodeGPUs {
+		return partRequest{problem: fmt.Sprintf("its containers ask for parts of %d GPUs: want 1 to %d", out.Cards, MaxNodeGPUs)}
+	}
+	out.Spread = gpuPolicy(p) == hami.Spread
+	return partRequest{Part: out, by: e.Name}
+}
+
+// askingParts are the containers that ask the edition's plugin for GPUs; nil unless one of them asks for a part.
+func askingParts(p *corev1.Pod, e *hami.Edition) (asking []*corev1.Container) {
+	parts := false
 	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for i := range list {
-			if asksPart(&list[i], e) || takes(&list[i], e.Count) > 0 {
-				asking = append(asking, &list[i])
+			if c := &list[i]; asksPart(c, e) || takes(c, e.Count) > 0 {
+				asking, parts = append(asking, c), parts || asksPart(c, e)
 			}
 		}
 	}
-	if !slices.ContainsFunc(asking, func(c *corev1.Container) bool { return asksPart(c, e) }) {
-		return partRequest{}
+	if !parts {
+		return nil
 	}
-	if len(asking) > 1 {
-		return partRequest{problem: fmt.Sprintf("%d containers ask for GPUs, and one of them for a part: want one container that asks", len(asking))}
+	return asking
+}
+
+// unevenParts says that several containers of the pod ask for parts of GPUs.
+func unevenParts(p *corev1.Pod) []string {
+	for _, e := range hami.Editions() {
+		if n := len(askingParts(p, &e)); n > 1 {
+			return []string{fmt.Sprintf("parts of GPUs for %d containers apart (each has GPUs of its own, and every part counts as the largest)", n)}
+		}
 	}
-	c := asking[0]
+	return nil
+}
+
+// containerPart is what the container asks of each of its GPUs, and of how many, or why that cannot be read.
+func containerPart(c *corev1.Container, e *hami.Edition) (*engine.Part, string) {
 	mib, percent, cores := takes(c, e.Memory), takes(c, e.Percentage), takes(c, e.Cores)
-	wrong := func(name string, value int64, want string) partRequest {
-		return partRequest{problem: fmt.Sprintf("%s of container %s is %d: want %s", name, c.Name, value, want)}
+	wrong := func(name string, value int64, want string) (*engine.Part, string) {
+		return nil, fmt.Sprintf("%s of container %s is %d: want %s", name, c.Name, value, want)
 	}
 	switch cards := max(1, takes(c, e.Count)); {
 	case mib < 0 || mib > math.MaxInt32:
@@ -159,14 +199,14 @@ func editionPart(p *corev1.Pod, e *hami.Edition) partRequest {
 	case cards > MaxNodeGPUs:
 		return wrong(e.Count, cards, fmt.Sprintf("1 to %d", MaxNodeGPUs))
 	default:
-		out := engine.Part{Cards: int(cards), Memory: mib, Compute: cores * 10, Spread: gpuPolicy(p) == hami.Spread}
+		out := engine.Part{Cards: int(cards), Memory: mib, Compute: cores * 10}
 		if mib == 0 || e.PercentageFirst && percent > 0 {
 			out.Memory = 0
 			if out.Share = percent * 10; percent == 0 { // all of it, where nothing is said
 				out.Share = 1000
 			}
 		}
-		return partRequest{Part: &out, by: e.Name}
+		return &out, ""
 	}
 }
 
@@ -310,6 +350,10 @@ func Grants(p *corev1.Pod, n *corev1.Node, devices []string) [][]hami.Grant {
 			if asksPart(&list[i], e) {
 				count = max(1, count)
 			}
+			var own *engine.Part // of its own, in a pod that asks for a part at all
+			if count > 0 && part.Part != nil {
+				own, _ = containerPart(&list[i], e)
+			}
 			var grants []hami.Grant
 			for range count {
 				if given == len(devices) {
@@ -320,8 +364,8 @@ func Grants(p *corev1.Pod, n *corev1.Node, devices []string) [][]hami.Grant {
 					return nil
 				}
 				g := hami.Grant{UUID: cards[at].ID[len(n.Name)+1:], Memory: cards[at].Memory}
-				if part.Part != nil {
-					g.Memory, g.Cores = part.Of(cards[at].Memory), part.Compute/10
+				if own != nil {
+					g.Memory, g.Cores = own.Of(cards[at].Memory), own.Compute/10
 				}
 				grants = append(grants, g)
 				given++

@@ -34,16 +34,17 @@ func TestParts(t *testing.T) {
 		want *engine.Part
 		by   string
 	}{
-		"none":            {sharingPod(nil, []string{"nvidia.com/gpu", "2"}), nil, ""},
-		"fraction":        {sharingPod(map[string]string{v1alpha1.KeyGPUFraction: "0.5"}, one), &engine.Part{Cards: 1, Share: 500, Compute: 500}, "berth"},
-		"memory":          {sharingPod(map[string]string{v1alpha1.KeyGPUMemory: "4096"}, one), &engine.Part{Cards: 1, Memory: 4096}, "berth"},
-		"KAI":             {sharingPod(map[string]string{"gpu-fraction": "0.25", "gpu-fraction-num-devices": "2"}, one), &engine.Part{Cards: 2, Share: 250, Compute: 250}, "berth"},
-		"KAI container":   {sharingPod(map[string]string{"gpu-fraction": "0.5", "gpu-fraction-container-name": "main"}, one), &engine.Part{Cards: 1, Share: 500, Compute: 500}, "berth"},
-		"KAI memory":      {sharingPod(map[string]string{"gpu-memory": "2000"}, one), &engine.Part{Cards: 1, Memory: 2000}, "berth"},
-		"HAMi":            {sharingPod(nil, []string{"nvidia.com/gpu", "2", "nvidia.com/gpumem", "3000", "nvidia.com/gpucores", "30"}), &engine.Part{Cards: 2, Memory: 3000, Compute: 300}, "hami"},
-		"HAMi percentage": {sharingPod(nil, []string{"nvidia.com/gpu", "1", "nvidia.com/gpumem-percentage", "50"}), &engine.Part{Cards: 1, Share: 500}, "hami"},
-		"HAMi cores":      {sharingPod(nil, []string{"nvidia.com/gpucores", "100"}), &engine.Part{Cards: 1, Share: 1000, Compute: 1000}, "hami"},
-		"HAMi beside":     {sharingPod(nil, []string{"cpu", "1"}, []string{"nvidia.com/gpu", "1", "nvidia.com/gpumem", "10"}), &engine.Part{Cards: 1, Memory: 10}, "hami"},
+		"none":              {sharingPod(nil, []string{"nvidia.com/gpu", "2"}), nil, ""},
+		"fraction":          {sharingPod(map[string]string{v1alpha1.KeyGPUFraction: "0.5"}, one), &engine.Part{Cards: 1, Share: 500, Compute: 500}, "berth"},
+		"memory":            {sharingPod(map[string]string{v1alpha1.KeyGPUMemory: "4096"}, one), &engine.Part{Cards: 1, Memory: 4096}, "berth"},
+		"KAI":               {sharingPod(map[string]string{"gpu-fraction": "0.25", "gpu-fraction-num-devices": "2"}, one), &engine.Part{Cards: 2, Share: 250, Compute: 250}, "berth"},
+		"KAI container":     {sharingPod(map[string]string{"gpu-fraction": "0.5", "gpu-fraction-container-name": "main"}, one), &engine.Part{Cards: 1, Share: 500, Compute: 500}, "berth"},
+		"KAI memory":        {sharingPod(map[string]string{"gpu-memory": "2000"}, one), &engine.Part{Cards: 1, Memory: 2000}, "berth"},
+		"HAMi":              {sharingPod(nil, []string{"nvidia.com/gpu", "2", "nvidia.com/gpumem", "3000", "nvidia.com/gpucores", "30"}), &engine.Part{Cards: 2, Memory: 3000, Compute: 300}, "hami"},
+		"HAMi percentage":   {sharingPod(nil, []string{"nvidia.com/gpu", "1", "nvidia.com/gpumem-percentage", "50"}), &engine.Part{Cards: 1, Share: 500}, "hami"},
+		"HAMi cores":        {sharingPod(nil, []string{"nvidia.com/gpucores", "100"}), &engine.Part{Cards: 1, Share: 1000, Compute: 1000}, "hami"},
+		"HAMi's containers": {sharingPod(nil, []string{"nvidia.com/gpu", "2", "nvidia.com/gpumem", "3000"}, []string{"nvidia.com/gpumem", "2000", "nvidia.com/gpucores", "30"}), &engine.Part{Cards: 3, Memory: 3000, Compute: 300}, "hami"},
+		"HAMi beside":       {sharingPod(nil, []string{"cpu", "1"}, []string{"nvidia.com/gpu", "1", "nvidia.com/gpumem", "10"}), &engine.Part{Cards: 1, Memory: 10}, "hami"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Pod(test.pod, Options{})
@@ -77,7 +78,7 @@ func TestPartsThatMakeNoSense(t *testing.T) {
 		"no devices":            {sharingPod(map[string]string{"gpu-memory": "1", "gpu-fraction-num-devices": "0"}, one), `pod p: gpu-fraction-num-devices is "0": want a number from 1 to 256`},
 		"whole beside a part":   {sharingPod(map[string]string{v1alpha1.KeyGPUFraction: "0.5"}, []string{"nvidia.com/gpu", "1"}), "pod p: it asks for 1 of nvidia.com/gpu beside a part of a GPU: want one of them"},
 		"two dialects":          {sharingPod(map[string]string{v1alpha1.KeyGPUFraction: "0.5"}, []string{"nvidia.com/gpumem", "100"}), "pod p: it asks for parts of GPUs in more than one way: want the keys of Berth, those of KAI, the resources of HAMi, or those of Volcano"},
-		"two containers":        {sharingPod(nil, []string{"nvidia.com/gpu", "1"}, []string{"nvidia.com/gpumem", "100"}), "pod p: 2 containers ask for GPUs, and one of them for a part: want one container that asks"},
+		"two containers":        {sharingPod(nil, []string{"nvidia.com/gpu", "1"}, []string{"nvidia.com/gpumem", "100"}), "pod p: 2 containers ask for parts of GPUs, by MiB and by share: want one of them for all"},
 		"cores":                 {sharingPod(nil, []string{"nvidia.com/gpucores", "101"}), "pod p: nvidia.com/gpucores of container main is 101: want 0 to 100"},
 		"percentage":            {sharingPod(nil, []string{"nvidia.com/gpumem-percentage", "120"}), "pod p: nvidia.com/gpumem-percentage of container main is 120: want 0 to 100"},
 	} {

@@ -37,9 +37,22 @@ func TestVolcanosVGPUs(t *testing.T) {
 			}
 		})
 	}
-	two := Pod(sharingPod(nil, []string{"volcano.sh/vgpu-number", "1"}, []string{"volcano.sh/vgpu-number", "1"}), Options{})
-	if want := "pod p: 2 containers ask for GPUs, and one of them for a part: want one container that asks"; two.Invalid != want {
-		t.Errorf("of two containers: %q, want %q", two.Invalid, want)
+}
+
+// TestPartsOfSeveralContainers has what each container is given be its own, and says that the engine counts the largest.
+func TestPartsOfSeveralContainers(t *testing.T) {
+	p := sharingPod(nil, []string{"volcano.sh/vgpu-number", "1", "volcano.sh/vgpu-memory", "3000"}, []string{"volcano.sh/vgpu-number", "1", "volcano.sh/vgpu-memory", "2000", "volcano.sh/vgpu-cores", "20"})
+	got := Pod(p, Options{})
+	if diff := cmp.Diff(&engine.Part{Cards: 2, Memory: 3000, Compute: 200}, got.Part); diff != "" || got.Invalid != "" {
+		t.Errorf("%s (-want +got):\n%s", got.Invalid, diff)
+	}
+	told := []string{"parts of GPUs for 2 containers apart (each has GPUs of its own, and every part counts as the largest)"}
+	if diff := cmp.Diff(told, Unheeded(p)); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
+	}
+	want := [][]hami.Grant{{{UUID: "GPU-a", Memory: 3000}}, {{UUID: "GPU-b", Memory: 2000, Cores: 20}}}
+	if diff := cmp.Diff(want, Grants(p, vgpuNode(), []string{"n0/GPU-a", "n0/GPU-b"})); diff != "" {
+		t.Errorf("given (-want +got):\n%s", diff)
 	}
 }
 

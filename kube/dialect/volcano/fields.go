@@ -40,7 +40,7 @@ func (volcano) Fields() []dialect.Field {
 		{Kind: "annotation, label", Field: "volcano.sh/task-spec", Is: ok, Note: "with spec.minTaskMember"},
 		{Kind: "annotation, label", Field: "volcano.sh/preemptable", Is: differs, Note: "without it a pod can be preempted"},
 		{Kind: "annotation, label", Field: "volcano.sh/* otherwise", Is: no, Note: "told; among them cooldown-time, revocable-zone, jdb-min-available, sla-waiting-time, numa-topology-policy, vgpu-podgroup-policy"},
-		{Kind: "resource", Field: "volcano.sh/vgpu-number, vgpu-memory, vgpu-memory-percentage, vgpu-cores", Is: differs, Note: "parts of GPUs on nodes of Volcano's device plugin for vGPUs, as its scheduler gives them; in one container of a pod. Cards in use are filled first"},
+		{Kind: "resource", Field: "volcano.sh/vgpu-number, vgpu-memory, vgpu-memory-percentage, vgpu-cores", Is: differs, Note: "parts of GPUs on nodes of Volcano's device plugin for vGPUs, as its scheduler gives them. Several containers of a pod have GPUs of their own, and each counts as the largest, which is told. Cards in use are filled first"},
 		{Kind: "annotation", Field: "volcano.sh/vgpu-mode", Is: differs, Note: "hami-core; mig is told: GPUs that MIG divides as pods ask get no pods"},
 		{Kind: "annotation", Field: "volcano.sh/vgpu-use-gpuuuid, vgpu-nouse-gpuuuid, nvidia.com/use-gputype, nouse-gputype", Is: ok},
 		{Kind: "behaviour", Field: "pods that name Berth and have keys of the project", Is: ok, Note: "read like those that name its scheduler"},
