@@ -105,7 +105,12 @@ func TestDoctorExitCodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	exporter := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/metrics" {
+		switch r.URL.Path {
+		case "/metrics":
+		case "/moved":
+			http.Redirect(w, r, "/metrics", http.StatusFound)
+			return
+		default:
 			http.NotFound(w, r)
 			return
 		}
@@ -131,6 +136,7 @@ func TestDoctorExitCodes(t *testing.T) {
 		{"doctor priorities --kubeconfig " + within, exitOK, "priorities", ""},
 		{"doctor --kubeconfig " + fit + " --metrics " + bad, exitUnknown, "", "bad.prom: text from line 1 on"},
 		{"doctor --kubeconfig " + fit + " --metrics " + exporter.URL + "/gone", exitUnknown, "", "the exporter answered 404"},
+		{"doctor --kubeconfig " + fit + " --metrics " + exporter.URL + "/moved", exitUnknown, "", "the exporter answered 302"},
 		{"doctor --kubeconfig " + fit + " --metrics nowhere.prom", exitUnknown, "", "nowhere.prom: no such file"},
 		{"doctor frobnicate", exitUsage, "", `"frobnicate" is no item of the checklist`},
 		{"doctor --fail-on bad", exitUsage, "", `--fail-on "bad"`},

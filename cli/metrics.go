@@ -60,14 +60,17 @@ func scrape(ctx context.Context, url string) ([]doctor.Sample, error) {
 		return nil, err
 	}
 	req.Header.Set("Accept", "text/plain;version=0.0.4")
-	resp, err := http.DefaultClient.Do(req)
+	// An exporter that redirects is not followed: it could have this machine ask any other that it reaches.
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	defer client.CloseIdleConnections()
+	resp, err := client.Do(req)
 	if err != nil {
 		return nil, err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<16))
-		return nil, fmt.Errorf("the exporter answered %s", resp.Status)
+		return nil, fmt.Errorf("the exporter answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	}
 	return exposition.Read(resp.Body, doctor.Reads)
 }

@@ -119,13 +119,9 @@ func (s *scheduler) gpuMetrics() (telemetry.Source, error) {
 	return nil, nil
 }
 
-// client asks Prometheus. It follows no redirection: the token is for the server that was named and for no other.
+// client asks Prometheus.
 func (o GPUMetrics) client() (*http.Client, error) {
-	made, err := rest.HTTPClientFor(&rest.Config{BearerTokenFile: o.TokenFile, TLSClientConfig: rest.TLSClientConfig{CAFile: o.CAFile}})
-	if err != nil {
-		return nil, err
-	}
-	return &http.Client{Transport: made.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, nil
+	return rest.HTTPClientFor(&rest.Config{BearerTokenFile: o.TokenFile, TLSClientConfig: rest.TLSClientConfig{CAFile: o.CAFile}})
 }
 
 // exporterLabels are of DCGM exporters: of NVIDIA's GPU Operator, of its own chart, and of GKE.

@@ -26,8 +26,9 @@ const (
 	scrapers = 16
 	// scrapeFor is how long an exporter may take.
 	scrapeFor = 5 * time.Second
-	// maxPage is the most bytes of one page: 16 GPUs in 7 parts each have about 1 MB.
-	maxPage = 16 << 20
+	// maxPage is the most bytes of one page, as unpacked: 16 GPUs in 7 parts each have about 1 MB. A page of nothing but the shortest samples
+	// takes 20 times its size while it is read.
+	maxPage = 4 << 20
 )
 
 // Read implements Source. Exporters that do not answer are an error beside the readings of the others.
@@ -79,19 +80,22 @@ func (e *Exporters) scrape(ctx context.Context, page string, keep func(string) b
 	return exposition.Read(io.LimitReader(body, maxPage), keep)
 }
 
-// get is the body of an answer that is well.
+// get is the body of an answer that is well. A redirection is none: whoever answers for an exporter, or for Prometheus, could have the
+// scheduler ask any server that it reaches, and a token is for the server that was named and for no other.
 func get(ctx context.Context, client *http.Client, address string) (io.ReadCloser, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := client.Do(request)
+	here := *client
+	here.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	answer, err := here.Do(request)
 	if err != nil {
 		return nil, err
 	}
 	if answer.StatusCode != http.StatusOK {
 		answer.Body.Close()
-		return nil, fmt.Errorf("status %s", answer.Status)
+		return nil, fmt.Errorf("status %d %s", answer.StatusCode, http.StatusText(answer.StatusCode)) // the server's own words may be anything
 	}
 	return answer.Body, nil
 }

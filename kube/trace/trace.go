@@ -77,8 +77,11 @@ func ParseEndpoint(text string) (*url.URL, error) {
 
 // New makes an exporter; Run makes it send.
 func New(endpoint *url.URL, version string, log *slog.Logger) *Exporter {
-	return &Exporter{url: endpoint.String(), version: version, log: log, spans: make(chan Span, kept), client: http.Client{Timeout: sendFor}}
+	return &Exporter{url: endpoint.String(), version: version, log: log, spans: make(chan Span, kept), client: http.Client{Timeout: sendFor, CheckRedirect: stay}}
 }
+
+// stay follows no redirection: spans name workloads, and are for the collector that was named.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // Send hands a span over, and never waits. A nil exporter takes none.
 func (e *Exporter) Send(s Span) {

@@ -85,6 +85,25 @@ func TestNothingWaitsForACollector(t *testing.T) {
 	none.Send(Span{})
 }
 
+// Spans name workloads: who answers for the collector cannot have them sent elsewhere.
+func TestSpansStayWithTheirCollector(t *testing.T) {
+	asked := false
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
+	defer other.Close()
+	server := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
+	defer server.Close()
+	u, err := ParseEndpoint(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := New(u, "v1", slog.New(slog.DiscardHandler))
+	e.Send(Span{Seed: "a"})
+	e.flush(context.Background())
+	if asked || e.dropped.Load() != 1 {
+		t.Errorf("asked %v, dropped %d", asked, e.dropped.Load())
+	}
+}
+
 func TestParseEndpoint(t *testing.T) {
 	for text, want := range map[string]string{
 		"http://c:4318": "http://c:4318/v1/traces", "https://c/otlp/": "https://c/otlp/v1/traces", "http://c/v1/traces": "http://c/v1/traces",
