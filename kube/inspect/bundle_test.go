@@ -284,10 +284,22 @@ func TestWhatIsNoBundle(t *testing.T) {
 		_ = errors.Join(w.Close(), z.Close())
 		return b.Bytes()
 	}
+	// A tar ends where it says so: what comes behind its end is nothing, however much of it there is.
+	tail := func(size int64) []byte {
+		var b bytes.Buffer
+		z, _ := zstd.NewWriter(&b)
+		zero := make([]byte, 1<<20)
+		for range size >> 20 {
+			_, _ = z.Write(zero)
+		}
+		_ = z.Close()
+		return slices.Concat(good, b.Bytes())
+	}
 	for name, c := range map[string]struct {
 		data []byte
 		want string
 	}{
+		"behind the end": {tail(100 << 20), "more than any bundle"},
 		"empty":          {nil, "no bundle"},
 		"text":           {[]byte("hello, this is not it"), "no bundle"},
 		"other content":  {packed(t, []string{"a"}, map[string][]byte{"a": []byte("b")}), "no bundle"},

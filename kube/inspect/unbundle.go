@@ -68,12 +68,13 @@ func readFrom(r *bufio.Reader, size int64) (*Bundle, error) {
 	}
 	defer z.Close()
 	limit := min(maxAll+maxManifest, max(maxSmall, size*maxRatio))
-	u := unpacker{tar: tar.NewReader(&bounded{r: z, left: limit})}
+	all := &bounded{r: z, left: limit}
+	u := unpacker{tar: tar.NewReader(all)}
 	m, files, err := u.files()
 	if err != nil {
 		return nil, err
 	}
-	if _, err := io.Copy(io.Discard, z); err != nil { // the check at the end of the stream
+	if _, err := io.Copy(io.Discard, all); err != nil { // the check at the end of the stream
 		return nil, damage("the end", err)
 	}
 	return unpack(m, files)

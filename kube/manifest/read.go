@@ -22,6 +22,7 @@ import (
 const (
 	mostBytes     = 16 << 20 // of one file, or of standard input
 	mostFiles     = 1000     // of one folder
+	mostTogether  = 64 << 20 // of all files
 	mostDocuments = 5000     // in all, with the items of lists
 	mostDepth     = 100      // objects and lists inside each other
 	mostValues    = 500_000  // in one document, with what its aliases stand for
@@ -72,6 +73,7 @@ func (e *Error) Error() string {
 // Documents that are empty are left out. What is no object with apiVersion and kind is an Error.
 func Read(paths []string, in io.Reader) ([]Document, error) {
 	var out []Document
+	together := 0
 	for _, p := range paths {
 		files := []string{p}
 		if info, err := os.Stat(p); p != Stdin && err == nil && info.IsDir() {
@@ -83,6 +85,9 @@ func Read(paths []string, in io.Reader) ([]Document, error) {
 			data, err := load(file, in)
 			if err != nil {
 				return nil, err
+			}
+			if together += len(data); together > mostTogether {
+				return nil, &Error{File: p, Text: fmt.Sprintf("more than %d MiB in all: give a smaller folder, or single files", mostTogether>>20)}
 			}
 			docs, err := Parse(file, data)
 			if err != nil {
@@ -110,6 +115,10 @@ func below(dir string) (files []string, err error) {
 			return nil
 		}
 		if !hidden && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)) {
+			// Nobody named it: a pipe would be waited for without end, and a device may have no end.
+			if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+				return &Error{File: path, Text: "is no regular file"}
+			}
 			files = append(files, path)
 		}
 		if len(files) > mostFiles {
