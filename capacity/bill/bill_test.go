@@ -2,6 +2,7 @@ package bill_test
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -86,6 +87,131 @@ func TestBillOfSelectedNodes(t *testing.T) {
 	r := b.Close(after(60), bill.ByQueue)
 	if got := fmt.Sprint(amounts(r.Paid.Cost), r.Paid.Unpriced/bill.Hour); got != "[120.00 USD] 8" {
 		t.Error(got)
+	}
+}
+
+// A machine that registers under another name is paid for once while both Node objects are there, and holds what the pods of the one
+// that its kubelet keeps hold: that pods of the other still stand in the API gives them no GPU.
+func TestMachineUnderTwoNames(t *testing.T) {
+	node := func(name string, version uint64, ready bool) engine.Change {
+		c := aNode(name, "p", 8, version)
+		c.Node.Machine = "aws:///us-east-1a/i-0abc"
+		if !ready {
+			c.Node.Taints = []engine.Taint{{Key: "node.kubernetes.io/unreachable", Effect: engine.NoExecute}}
+		}
+		return c
+	}
+	reserved := bill.Tariff{
+		Reservations: []bill.Reservation{{Name: "block", GPUs: 8, Instances: 2, Start: noon, Price: bill.Price{Known: true, Micro: 40_000_000, Currency: "USD"}}},
+		Pools:        map[string]bill.Pool{"p": {GPUs: 8, Reservations: []string{"block"}, Price: bill.Price{Known: true, Micro: 80_000_000, Currency: "USD"}}},
+	}
+	steps := []bill.Step{
+		{Now: after(0), Fresh: true, Changes: []engine.Change{node("old", 1, true), aPod("x/1", "a", "old", 8, 2)}},
+		{Now: after(60), Changes: []engine.Change{node("new", 3, true)}}, // both are Ready: the later one counts
+		{Now: after(75), Changes: []engine.Change{node("old", 4, false), aPod("x/2", "b", "new", 4, 5)}},
+		{Now: after(120), Changes: []engine.Change{gone(engine.KindPod, "x/1", 6), gone(engine.KindNode, "old", 7)}},
+	}
+	for _, c := range []struct {
+		tariff     bill.Tariff
+		paid, a, b string
+	}{
+		// Three hours of 8 GPUs at 10 are 240: a's first is 80, b has 4 GPUs for 105 minutes, 70.
+		{eight, "[240.00 USD]", "[80.00 USD]", "[70.00 USD]"},
+		// The machine is one of the two that are reserved at 5 a GPU, and the other is no node all the time: 240 again.
+		{reserved, "[240.00 USD]", "[40.00 USD]", "[35.00 USD]"},
+	} {
+		book := bill.New(bill.Options{Tariff: c.tariff})
+		for i, s := range steps {
+			book.Add(s)
+			if m := book.Moment(); len(m.Nodes) != 1 || m.Sum().GPUs != 8 {
+				t.Errorf("after step %d there are %d machines with %d GPUs, want one with 8", i, len(m.Nodes), m.Sum().GPUs)
+			}
+		}
+		r := book.Close(after(180), bill.ByQueue)
+		got := map[string]string{"paid": fmt.Sprint(amounts(r.Paid.Cost))}
+		for _, l := range r.Lines {
+			got[l.Name] = fmt.Sprint(amounts(l.Cost))
+		}
+		if diff := gocmp.Diff(map[string]string{"paid": c.paid, "a": c.a, "b": c.b}, got); diff != "" {
+			t.Errorf("-want +got\n%s", diff)
+		}
+	}
+}
+
+// Parts of GPUs that a pod has through claims are billed as queues count them, and devices that are no GPUs are not billed: neither what a
+// pod has, nor what it waits for.
+func TestBillOfClaims(t *testing.T) {
+	node := aNode("n", "p", 0, 1)
+	node.Node.ByClaims = []string{"nvidia.com/gpu"}
+	card := &engine.Claims{Requests: []engine.DeviceRequest{{Name: "nic", Options: []engine.DeviceOption{{Selection: "nic", Count: 4}}}}}
+	pods := []engine.Change{
+		edited(aPod("x/mig", "mig", "n", 0, 2), func(p *engine.Pod) {
+			p.Requests, p.Claimed, p.Devices = nil, 250, []string{"gpu.nvidia.com/n/gpu-0-mig-1g.20gb-0"}
+		}),
+		edited(aPod("x/both", "both", "n", 1, 3), func(p *engine.Pod) {
+			p.Devices, p.Claims = []string{"gpu.nvidia.com/n/gpu-1", "net.example.com/n/nic-0"}, card
+		}),
+		edited(aPod("x/card", "card", "n", 0, 4), func(p *engine.Pod) {
+			p.Requests, p.Devices, p.Claims = nil, []string{"net.example.com/n/nic-1"}, card
+		}),
+		edited(aPod("x/waits", "waits", "", 0, 5), func(p *engine.Pod) { p.Requests, p.Claims = nil, card }),
+	}
+	b := bill.New(bill.Options{Tariff: eight})
+	b.Add(bill.Step{Now: after(0), Fresh: true, Changes: append(pods, node)})
+	r := b.Close(after(60), bill.ByQueue)
+	got := map[string][2]int64{}
+	for _, l := range r.Lines {
+		got[l.Name] = [2]int64{l.Used, l.Waiting}
+	}
+	if diff := gocmp.Diff(map[string][2]int64{"both": {bill.Hour, 0}, "mig": {bill.Hour / 4, 0}}, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+// A log begins anew every hour with all that is known. What the bill remembered stands: how many GPUs a machine has of which some are
+// broken, whom the pods of a gang that is over are charged to, who is being evicted, and since when work waits.
+func TestBillOfLogsThatBeginAnew(t *testing.T) {
+	gang := engine.Change{Gang: &engine.Gang{Key: "x/g", Version: 3, Queue: "a"}}
+	member := func(node string, version uint64) engine.Change {
+		return edited(aPod("x/1", "", node, 4, version), func(p *engine.Pod) { p.Gang = "x/g" })
+	}
+	for _, anew := range []bool{false, true} {
+		b := bill.New(bill.Options{Tariff: bill.Tariff{Pools: map[string]bill.Pool{"p": {Price: eight.Pools["p"].Price}}}})
+		b.Add(bill.Step{Now: after(0), Fresh: true, Changes: []engine.Change{aNode("n", "p", 8, 1), gang, member("n", 2)}})
+		b.Add(bill.Step{Now: after(30), Changes: []engine.Change{aNode("n", "p", 6, 4), gone(engine.KindGang, "x/g", 5)}, Evictions: []engine.Eviction{{Pod: "x/1", Cause: engine.Preempted}}})
+		live := []engine.Change{aNode("n", "p", 6, 4), member("n", 2)}
+		if !anew {
+			live = nil
+		}
+		b.Add(bill.Step{Now: after(60), Fresh: anew, Changes: live})
+		b.Add(bill.Step{Now: after(90), Fresh: anew, Changes: append(live, gone(engine.KindPod, "x/1", 6))})
+		r := b.Close(after(120), bill.ByQueue)
+		want := []string{
+			"[a]: 6.000 h [60.00 USD], unpriced 0.000, idle 0.000, waits 0.000 by 0, lost 6.000 by 1, share [100.00 USD]",
+			"unused: 10.000 h [100.00 USD], unpriced 0.000, idle 0.000, waits 0.000 by 0, lost 0.000 by 0, share []",
+			"paid: 16.000 h [160.00 USD], unpriced 0.000, idle 0.000, waits 0.000 by 0, lost 6.000 by 1, share []",
+		}
+		if diff := gocmp.Diff(want, printed(r)); diff != "" {
+			t.Errorf("anew %v: -want +got\n%s", anew, diff)
+		}
+	}
+}
+
+// What pods ask for may be anything, and be asked for by many for long: sums are large then, and never wrap around.
+func TestBillOfAbsurdRequests(t *testing.T) {
+	b := bill.New(bill.Options{Tariff: eight})
+	changes := []engine.Change{aNode("n", "p", 8, 1)}
+	for i := range 1000 {
+		changes = append(changes, aPod(fmt.Sprintf("x/%d", i), "a", "", 1_000_000_000_000_000_000, uint64(2+i)), edited(aPod(fmt.Sprintf("y/%d", i), "b", "", 0, uint64(2+i)), func(p *engine.Pod) {
+			p.Requests, p.Part = nil, &engine.Part{Cards: 1 << 40, Share: 1 << 40}
+		}))
+	}
+	b.Add(bill.Step{Now: after(0), Fresh: true, Changes: changes})
+	r := b.Close(after(366*24*60), bill.ByQueue)
+	for _, l := range append(r.Lines, r.Paid) {
+		if l.Waiting != math.MaxInt64 {
+			t.Errorf("%q waits for %d", l.Name, l.Waiting)
+		}
 	}
 }
 

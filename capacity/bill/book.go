@@ -46,9 +46,14 @@ type Book struct {
 	known map[engine.Ref]uint64 // versions of nodes, pods and gangs, by kind and key; those that are gone included
 	gone  map[engine.Ref]bool
 	nodes map[string]*node
-	pods  map[string]*pod // those with GPUs
-	gangs map[string]*engine.Gang
-	of    map[string]map[string]*pod // by gang
+	// shared is how many nodes there were of each machine when machines were last assigned.
+	shared map[string]int
+	pods   map[string]*pod // those with GPUs, or that may have some on a node that is not known yet
+	gangs  map[string]*engine.Gang
+	of     map[string]map[string]*pod // by gang
+	// What was known before a step that is fresh, while that is taken in: what goes on keeps what is remembered of it.
+	hadNodes map[string]*node
+	hadPods  map[string]*pod
 
 	slots    []slot // as Options.Tariff.Reservations
 	payers   []payer.Reservation
@@ -70,6 +75,7 @@ type node struct {
 	gpus    int64 // that it shows
 	machine payer.Machine
 	rate    rate // of what is paid for
+	other   bool // another Node object stands for its machine, which is paid for there
 	settled int64
 	pods    map[string]*pod
 }
@@ -104,7 +110,7 @@ type use struct {
 func New(o Options) *Book {
 	o.GPU = cmp.Or(o.GPU, "nvidia.com/gpu")
 	o.Tariff.ready()
-	b := &Book{o: o, boundaries: o.Tariff.boundaries(), uses: make(map[Who]*use), unused: make(map[rate]*[beforeHeld]int64), slots: make([]slot, len(o.Tariff.Reservations))}
+	b := &Book{o: o, boundaries: o.Tariff.boundaries(), uses: make(map[Who]*use), unused: make(map[rate]*[beforeHeld]int64), shared: make(map[string]int), slots: make([]slot, len(o.Tariff.Reservations))}
 	b.payers = b.o.Tariff.payers()
 	b.forget()
 	return b
@@ -193,12 +199,7 @@ func (b *Book) assign() {
 			b.slots[i].left = max(0, int64(t.Reservations[i].Instances))
 		}
 	}
-	names := make([]string, 0, len(b.nodes))
-	//archtest:any-order sorted below
-	for name := range b.nodes {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	names := b.machines()
 	machines := make([]payer.Machine, len(names))
 	for i, name := range names {
 		machines[i] = b.nodes[name].machine
@@ -213,6 +214,54 @@ func (b *Book) assign() {
 		// What is paid for are the reservation's GPUs, whatever the node shows.
 		n.rate = rate{t.Reservations[of].Price, cmp.Or(int64(t.Reservations[of].GPUs), n.gpus)}
 		b.slots[of].left--
+	}
+}
+
+// machines are the names of the nodes that machines are paid for as, sorted. Of the nodes of one machine that is the likeliest; the machine
+// has as many GPUs as any of them ever showed.
+func (b *Book) machines() []string {
+	names := make([]string, 0, len(b.nodes))
+	//archtest:any-order sorted below
+	for name := range b.nodes {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	best := make(map[string]*node)
+	clear(b.shared)
+	for _, name := range names {
+		n := b.nodes[name]
+		n.other = false
+		id := n.value.Machine
+		if id == "" {
+			continue
+		}
+		b.shared[id]++
+		if have := best[id]; have == nil {
+			best[id] = n
+		} else if likelier(n.value, have.value) {
+			n.grow(have)
+			best[id], have.other, have.rate = n, true, rate{}
+		} else {
+			have.grow(n)
+			n.other, n.rate = true, rate{}
+		}
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return b.nodes[name].other })
+}
+
+// likelier says whether of two nodes of one machine n is the one that its kubelet keeps: the one that is ready, else the one of which
+// something was heard last.
+func likelier(n, than *engine.Node) bool {
+	if is := ready(n); is != ready(than) {
+		return is
+	}
+	return n.Version > than.Version
+}
+
+// grow gives the node the GPUs that another one of its machine showed.
+func (n *node) grow(other *node) {
+	if sameMachine(n.value, other.value) && other.gpus > n.gpus {
+		n.gpus, n.machine.GPUs = other.gpus, int(other.gpus)
 	}
 }
 
@@ -256,6 +305,9 @@ func (b *Book) settle(n *node) {
 		if held > all {
 			part = part * all / held
 		}
+		if part == 0 {
+			continue
+		}
 		charged += part
 		u := b.use(p.who)
 		u.byRate[n.rate] += past * part
@@ -284,11 +336,11 @@ func (b *Book) leave(r rate, stage capacity.Stage, time int64) {
 func (b *Book) settlePending(p *pod) {
 	past := b.elapsed - p.settled
 	p.settled = b.elapsed
-	if past <= 0 || p.node != "" || p.value.Terminating {
+	if past <= 0 || p.node != "" || p.value.Terminating || p.asked == 0 {
 		return
 	}
 	u := b.use(p.who)
-	u.waiting += past * p.asked
+	u.waiting = plus(u.waiting, past*p.asked)
 	u.waits += past
 	if !p.waited {
 		p.waited = true

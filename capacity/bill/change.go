@@ -1,30 +1,25 @@
 package bill
 
 import (
+	"cmp"
 	"slices"
 	"strings"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
 	"github.com/berth-dev/berth/engine"
 )
 
-// refresh takes the changes for all there is. Pods that go on keep their stint; those that are missing have ended while nobody
-// looked, and what they lost by that is not known.
+// refresh takes the changes for all there is: a log begins anew with them every hour. Pods that go on keep their stint and whom they are
+// charged to, and machines the GPUs that they had. Pods that are missing have ended while nobody looked, and what they lost by that is not
+// known.
 func (b *Book) refresh(changes []engine.Change) {
 	b.settleAll()
-	before := b.pods
+	b.hadNodes, b.hadPods = b.nodes, b.pods
 	b.forget()
 	for i := range changes {
 		b.change(&changes[i])
 	}
-	//archtest:any-order each is compared with itself
-	for key, p := range b.pods {
-		if was := before[key]; was != nil && was.value.UID == p.value.UID && was.node == p.node {
-			p.since, p.busy, p.evicted, p.waited, p.asking = was.since, was.busy, was.evicted, was.waited, was.asking
-		}
-	}
+	b.hadNodes, b.hadPods = nil, nil
 	b.assign()
 }
 
@@ -69,6 +64,9 @@ func (b *Book) setNode(v *engine.Node) {
 	}
 	gpus := gpusOf(v, pool, b.o.GPU)
 	n := b.nodes[v.Name]
+	if had := cmp.Or(n, b.hadNodes[v.Name]); had != nil && sameMachine(had.value, v) {
+		gpus = max(gpus, had.gpus) // a machine loses no GPUs: what it does not offer is paid for
+	}
 	if n == nil {
 		if gpus == 0 {
 			return
@@ -83,9 +81,7 @@ func (b *Book) setNode(v *engine.Node) {
 		}
 	}
 	b.settle(n)
-	if kind := corev1.LabelInstanceTypeStable; v.Labels[kind] == n.value.Labels[kind] {
-		gpus = max(gpus, n.gpus) // a machine loses no GPUs: what it does not offer is paid for
-	}
+	b.stale = b.stale || v.Machine != n.value.Machine || v.Machine != "" && b.shared[v.Machine] > 1
 	machine := b.o.Tariff.machineOf(v, gpus)
 	b.stale = b.stale || gpus != n.gpus || machine != n.machine
 	n.value, n.gpus, n.machine = v, gpus, machine
@@ -122,22 +118,21 @@ func (b *Book) setPod(v *engine.Pod) {
 		b.settle(n)
 	}
 	asked := heldBy(v, of, b.o.GPU)
-	if asked == 0 {
+	if asked == 0 && !mayHold(v) {
 		b.dropPod(v.Key)
 		return
 	}
 	p := was
 	if p == nil {
-		p = &pod{settled: b.elapsed}
+		p = b.newPod(v)
 		b.pods[v.Key] = p
-		if v.Node == "" {
-			p.asking = b.at
-		}
 	} else if p.node == "" {
 		b.settlePending(p)
 	}
 	if p.node != v.Node {
-		b.begins(p, v)
+		if asked > 0 {
+			b.begins(p, v)
+		}
 		p.node, p.since = v.Node, v.Started
 		if p.since.IsZero() {
 			p.since = b.at
@@ -157,6 +152,20 @@ func (b *Book) setPod(v *engine.Pod) {
 	}
 }
 
+// newPod is a pod as it is first told of: what was remembered of it before a step that is fresh stands.
+func (b *Book) newPod(v *engine.Pod) *pod {
+	if had := b.hadPods[v.Key]; had != nil && had.value.UID == v.UID && (had.node == "" || had.node == v.Node) {
+		delete(b.hadPods, v.Key)
+		had.settled = b.elapsed
+		return had
+	}
+	p := &pod{settled: b.elapsed}
+	if v.Node == "" {
+		p.asking = b.at
+	}
+	return p
+}
+
 // begins notes how long work waited that gets its first node. A gang waits once, whatever its size.
 func (b *Book) begins(p *pod, v *engine.Pod) {
 	if b.waits == nil || p.asking.IsZero() || !b.within() {
@@ -164,7 +173,7 @@ func (b *Book) begins(p *pod, v *engine.Pod) {
 	}
 	//archtest:any-order any will do
 	for _, other := range b.of[v.Gang] {
-		if other.node != "" {
+		if other.node != "" && other.asked > 0 {
 			return
 		}
 	}
@@ -238,10 +247,10 @@ func (b *Book) dropPod(key string) {
 	} else {
 		b.settlePending(p)
 	}
-	if slices.Contains(preemptions, p.evicted) && b.within() {
+	if slices.Contains(preemptions, p.evicted) && p.asked > 0 && b.within() {
 		u := b.use(p.who)
 		u.evicted++
-		u.lost += b.lost(p) * p.asked
+		u.lost = plus(u.lost, b.lost(p)*p.asked)
 	}
 	delete(b.pods, key)
 	if members := b.of[p.value.Gang]; members != nil {

@@ -1,6 +1,7 @@
 package bill
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,65 +74,55 @@ func labelled(n *engine.Node, resource string) int64 {
 	return count
 }
 
-// heldBy is what a pod holds, or asks for, of the GPUs of a node, in thousandths. n is nil where it has none yet.
+// heldBy is what a pod holds, or asks for, of the GPUs of a node, in thousandths. n is nil where it has none yet. Whole GPUs that it has
+// through resource claims are among its requests, and parts of some are what it has claimed: other devices of its claims are no GPUs.
 func heldBy(p *engine.Pod, n *engine.Node, resource string) int64 {
-	labels := map[string]string(nil)
-	if n != nil {
-		labels = n.Labels
-	}
-	switch {
-	case p.Part != nil:
+	const most = mostOf * whole // no pod is on two machines, and what one asks for may be anything
+	if p.Part != nil {
 		memory := int64(0)
 		if n != nil && len(n.Devices) > 0 {
 			memory = n.Devices[0].Memory
 		}
-		return int64(p.Part.Cards) * p.Part.Charge(memory, "")
-	case p.Claims != nil && !p.Claims.GPUsByCount && (n == nil && !p.Claims.Counted || n != nil && slices.Contains(n.ByClaims, resource)):
-		return claimed(p)
+		return min(max(int64(p.Part.Cards), 0), mostOf) * min(p.Part.Charge(memory, ""), whole)
 	}
-	out := int64(0)
+	out := min(max(p.Claimed, 0), most)
 	for _, a := range p.Requests {
-		each := int64(0)
-		switch profile, mig := strings.CutPrefix(a.Resource, migResource); {
-		case mig:
-			each = sliced(profile)
-		case a.Resource == resource || a.Resource == resource+".shared":
-			each = whole / max(1, number(labels[labelReplicas]))
-			if _, profile, ok := strings.Cut(labels[labelProduct], "-MIG-"); ok {
-				each = sliced(profile)
-			}
-		}
-		if n != nil { // as queues count it; logs before snapshot 16 do not say
-			for i := range n.Slices {
-				if s := &n.Slices[i]; s.Resource == a.Resource {
-					each = s.Charge("")
-				}
-			}
-		}
-		out += each * min(max(a.Value, 0), mostOf*whole)
+		each := min(max(eachOf(a.Resource, n, resource), 0), whole)
+		out = min(out+each*min(max(a.Value, 0), most), most)
 	}
 	return out
 }
 
-// claimed is what a pod holds through resource claims: by the names of the devices where they are known.
-func claimed(p *engine.Pod) int64 {
-	out := int64(0)
-	if len(p.Devices) > 0 {
-		for _, id := range p.Devices {
-			each := int64(whole)
-			if _, profile, mig := strings.Cut(lastPart(id), "-mig-"); mig {
-				each = sliced(profile)
-			}
-			out += each
-		}
-		return out
+// eachOf is what one of a resource that pods request is of a GPU, in thousandths.
+func eachOf(requested string, n *engine.Node, resource string) int64 {
+	if n == nil {
+		n = &engine.Node{}
 	}
-	for _, r := range p.Claims.Requests {
-		if len(r.Options) > 0 && !r.Options[0].Admin {
-			out += whole * int64(max(r.Options[0].Count, 0))
+	if requested == resource && slices.Contains(n.ByClaims, resource) {
+		return whole
+	}
+	for i := range n.Slices { // as queues count it; logs before snapshot 16 do not say
+		if s := &n.Slices[i]; s.Resource == requested {
+			return s.Charge("")
 		}
 	}
-	return out
+	if profile, mig := strings.CutPrefix(requested, migResource); mig {
+		return sliced(profile)
+	}
+	if requested != resource && requested != resource+".shared" {
+		return 0
+	}
+	if _, profile, ok := strings.Cut(n.Labels[labelProduct], "-MIG-"); ok {
+		return sliced(profile)
+	}
+	return whole / max(1, number(n.Labels[labelReplicas]))
+}
+
+// mayHold says whether the pod could hold GPUs of some node: what a resource is of a GPU is the node's to say.
+func mayHold(p *engine.Pod) bool {
+	return p.Part != nil || p.Claimed > 0 || slices.ContainsFunc(p.Requests, func(a engine.Amount) bool {
+		return a.Value > 0 && strings.Contains(a.Resource, "/")
+	})
 }
 
 // sliced is the part of a GPU that a MIG profile such as 3g.40gb is, by its compute slices. One that cannot be read is a whole GPU.
@@ -144,6 +135,24 @@ func sliced(profile string) int64 {
 		return whole * of / slots
 	}
 	return whole
+}
+
+// sameMachine says whether two Node objects, which have one name or one machine, are of one machine that may have been told of anew. It is
+// another one where its provider's id or its type is another.
+func sameMachine(a, b *engine.Node) bool {
+	if a.Machine != "" && b.Machine != "" && a.Machine != b.Machine {
+		return false
+	}
+	const kind = corev1.LabelInstanceTypeStable
+	return a.Labels[kind] == b.Labels[kind]
+}
+
+// plus adds GPU-time that nothing bounds but what pods ask for.
+func plus(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
 }
 
 func lastPart(id string) string { return id[strings.LastIndexByte(id, '/')+1:] }

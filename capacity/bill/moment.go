@@ -71,10 +71,16 @@ func (b *Book) Moment() Moment {
 	}
 	//archtest:any-order sorted below
 	for _, n := range b.nodes {
+		if n.other {
+			continue
+		}
 		here := Machine{Node: n.value, GPUs: n.rate.gpus, resource: b.o.GPU}
 		on := make(map[string]bool)
 		//archtest:any-order sorted below
 		for key, p := range n.pods {
+			if p.asked == 0 {
+				continue
+			}
 			w := of(p)
 			w.Held += p.asked
 			if !on[w.Key] {
@@ -88,7 +94,7 @@ func (b *Book) Moment() Moment {
 	}
 	//archtest:any-order they are added up
 	for _, p := range b.pods {
-		if p.node == "" && !p.value.Terminating {
+		if p.node == "" && !p.value.Terminating && p.asked > 0 {
 			of(p).Waiting += p.asked
 		}
 	}

@@ -91,7 +91,7 @@ func (b *Book) totals() (t totals) {
 		for _, n := range u.byRate {
 			t.used += n
 		}
-		t.idle, t.waiting, t.lost, t.preempted = t.idle+u.idle, t.waiting+u.waiting, t.lost+u.lost, t.preempted+u.evicted
+		t.idle, t.waiting, t.lost, t.preempted = t.idle+u.idle, plus(t.waiting, u.waiting), plus(t.lost, u.lost), t.preempted+u.evicted
 	}
 	//archtest:any-order they are added up
 	for _, by := range b.unused {

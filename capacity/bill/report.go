@@ -100,8 +100,8 @@ func (b *Book) sums(by By) map[string]*use {
 			to.byRate[r] += n
 		}
 		to.idle += u.idle
-		to.waiting += u.waiting
-		to.lost += u.lost
+		to.waiting = plus(to.waiting, u.waiting)
+		to.lost = plus(to.lost, u.lost)
 		to.waits += u.waits
 		to.pods += u.pods
 		to.evicted += u.evicted
@@ -225,8 +225,8 @@ func (r *Report) total() {
 		r.Paid.Used += l.Used
 		r.Paid.Unpriced += l.Unpriced
 		r.Paid.Idle += l.Idle
-		r.Paid.Waiting += l.Waiting
-		r.Paid.Lost += l.Lost
+		r.Paid.Waiting = plus(r.Paid.Waiting, l.Waiting)
+		r.Paid.Lost = plus(r.Paid.Lost, l.Lost)
 		r.Paid.Evicted += l.Evicted
 		r.Paid.Waited += l.Waited
 		r.Paid.Waits += l.Waits

@@ -20,17 +20,10 @@ func stagesOf(n *engine.Node, gpus, free int64, resource string) (out [beforeHel
 		out[stage] += part
 		free -= part
 	}
-	ready, closed := true, n.Cordoned || n.Quarantine != ""
-	for _, t := range n.Taints {
-		switch {
-		case t.Effect != engine.NoSchedule && t.Effect != engine.NoExecute:
-		case t.Key == "node.kubernetes.io/not-ready" || t.Key == "node.kubernetes.io/unreachable":
-			ready = false
-		case strings.HasPrefix(t.Key, "node.kubernetes.io/"): // pressure, no network, out of service
-			closed = true
-		}
-	}
-	if !ready {
+	closed := n.Cordoned || n.Quarantine != "" || slices.ContainsFunc(n.Taints, func(t engine.Taint) bool {
+		return keepsOut(t) && strings.HasPrefix(t.Key, "node.kubernetes.io/") // pressure, no network, out of service
+	})
+	if !ready(n) {
 		take(capacity.Registered, free)
 	}
 	offered, sick := offeredBy(n, gpus, resource)
@@ -41,6 +34,17 @@ func stagesOf(n *engine.Node, gpus, free int64, resource string) (out [beforeHel
 	}
 	take(capacity.Schedulable, free)
 	return out
+}
+
+// ready says whether the node's kubelet reports, and that it is well.
+func ready(n *engine.Node) bool {
+	return !slices.ContainsFunc(n.Taints, func(t engine.Taint) bool {
+		return keepsOut(t) && (t.Key == "node.kubernetes.io/not-ready" || t.Key == "node.kubernetes.io/unreachable")
+	})
+}
+
+func keepsOut(t engine.Taint) bool {
+	return t.Effect == engine.NoSchedule || t.Effect == engine.NoExecute
 }
 
 // offeredBy is how many of its GPUs the node offers, and how many it found sick. Which GPU parts of GPUs are of is not told: a node with

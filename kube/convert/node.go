@@ -52,6 +52,9 @@ func Node(n *corev1.Node, o Options) engine.Node {
 		Cordoned:    n.Spec.Unschedulable,
 		Allocatable: allocatable(n.Status.Allocatable),
 	}
+	if id := n.Spec.ProviderID; len(id) <= MaxNameBytes {
+		out.Machine = id
+	}
 	if nodeOverLimits(n) {
 		out.Cordoned, out.Taints = true, []engine.Taint{overLimitTaint}
 		out.Allocatable = out.Allocatable[:min(len(out.Allocatable), MaxNodeResources)]

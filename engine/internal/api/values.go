@@ -55,9 +55,12 @@ type Resources []Amount
 
 // Node is a machine that may run pods.
 type Node struct {
-	Name     string            `json:"name"`
-	Version  uint64            `json:"version,omitempty"`
-	Pool     string            `json:"pool,omitempty"` // reports are made per pool
+	Name    string `json:"name"`
+	Version uint64 `json:"version,omitempty"`
+	Pool    string `json:"pool,omitempty"` // reports are made per pool
+	// Machine is what its provider calls the machine, "" where nobody says. Two nodes of one machine are one that registered under another
+	// name and whose first object is still there. Decisions do not depend on it; what is paid for does.
+	Machine  string            `json:"machine,omitempty"`
 	Labels   map[string]string `json:"labels,omitempty"`
 	Taints   []Taint           `json:"taints,omitempty"`
 	Cordoned bool              `json:"cordoned,omitempty"` // spec.unschedulable
@@ -644,7 +647,8 @@ type Rejected struct {
 //	28 2026-11-19  Node.ByClaims and Claims.GPUsByCount: devices that are no GPUs close no GPUs. Before, a node with offers gave all
 //	               that it had by claims
 //	29 2026-11-19  Group.Each: members above the minimum that others are evicted for
-const SnapshotVersion = 29
+//	30 2026-11-19  Node.Machine: two Node objects of one machine are paid for once
+const SnapshotVersion = 30
 
 // Snapshot is everything a State knows, in canonical order. Times are in UTC.
 type Snapshot struct {
