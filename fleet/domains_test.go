@@ -251,3 +251,44 @@ func TestChannelsAreOffered(t *testing.T) {
 		}
 	})
 }
+
+// Where a device plugin counts the GPUs, the half of NVIDIA's driver that is for compute domains runs beside it, and offers channels alone.
+func TestChannelsBesideADevicePlugin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		counted := rackPool("p", 1)
+		counted.Spec.Advertise = v1alpha1.AdvertiseDevicePlugin
+		b := newBed(t, false, []*v1alpha1.Pool{counted, gpuPool("q", 1)})
+		driver := device.StackPod{Name: "gpu-operator/channels", Role: device.Channels, Ready: true, HostPaths: []string{"/var/lib/kubelet/plugins", "/var/lib/kubelet/plugins_registry"}}
+		slices := func() (names []string) {
+			list, err := b.client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range list.Items {
+				names = append(names, fmt.Sprint(s.Name, " ", len(s.Spec.Devices)))
+			}
+			return names
+		}
+		b.setStack("p-0", stackPods())
+		if got := slices(); got != nil {
+			t.Errorf("without the driver: %v", got)
+		}
+		for _, node := range []string{"p-0", "q-0"} {
+			b.setStack(node, append(stackPods(), driver))
+			b.wantOffer("the device plugin counts the GPUs", node, device.Resource, "8/8")
+		}
+		if diff := cmp.Diff([]string{"p-0-compute-domain.nvidia.com 2"}, slices()); diff != "" {
+			t.Error(diff)
+		}
+		if got := b.statuses["p"].GPUs; got != 8 {
+			t.Errorf("%d GPUs in the pool's status", got)
+		}
+		b.setStack("p-0", stackPods())
+		time.Sleep(device.WipingDelay)
+		b.settle()
+		if got := slices(); got != nil {
+			t.Errorf("the driver is gone: %v", got)
+		}
+		b.wantOffer("the device plugin stays", "p-0", device.Resource, "8/8")
+	})
+}

@@ -32,7 +32,7 @@ func gpuConfigs() ([]manifest, error) { return readManifests("device-plugin-conf
 func gpuServices() ([]manifest, error) { return readManifests("dcgm-exporter-service.yaml") }
 
 func gpuStack() ([]manifest, error) {
-	return readManifests("driver.yaml", "toolkit.yaml", "device-plugin.yaml", "gpu-feature-discovery.yaml", "dcgm-exporter.yaml", "dra-driver.yaml", "mig-manager.yaml", "hami-device-plugin.yaml", "volcano-vgpu-device-plugin.yaml", "hami-dra-driver.yaml")
+	return readManifests("driver.yaml", "toolkit.yaml", "device-plugin.yaml", "gpu-feature-discovery.yaml", "dcgm-exporter.yaml", "dra-driver.yaml", "compute-domain-driver.yaml", "mig-manager.yaml", "hami-device-plugin.yaml", "volcano-vgpu-device-plugin.yaml", "hami-dra-driver.yaml")
 }
 
 // metricsObjects let the API server find metrics.k8s.io.

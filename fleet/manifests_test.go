@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"maps"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -96,16 +97,17 @@ func TestGPUStackManifests(t *testing.T) {
 		got[set.Name] = p.Role
 	}
 	want := map[string]device.Role{
-		"nvidia-driver-daemonset":              device.Driver,
-		"nvidia-container-toolkit-daemonset":   device.Toolkit,
-		"nvidia-device-plugin-daemonset":       device.Plugin,
-		"gpu-feature-discovery":                device.GFD,
-		"nvidia-dcgm-exporter":                 device.DCGM,
-		"nvidia-dra-driver-gpu-kubelet-plugin": device.DRA,
-		"nvidia-mig-manager":                   device.MIG,
-		"hami-device-plugin":                   device.HAMi,
-		"volcano-vgpu-device-plugin":           device.VGPU,
-		"hami-dra-driver-kubelet-plugin":       device.HAMiDRA,
+		"nvidia-driver-daemonset":                         device.Driver,
+		"nvidia-container-toolkit-daemonset":              device.Toolkit,
+		"nvidia-device-plugin-daemonset":                  device.Plugin,
+		"gpu-feature-discovery":                           device.GFD,
+		"nvidia-dcgm-exporter":                            device.DCGM,
+		"nvidia-dra-driver-gpu-kubelet-plugin":            device.DRA,
+		"nvidia-dra-driver-compute-domain-kubelet-plugin": device.Channels,
+		"nvidia-mig-manager":                              device.MIG,
+		"hami-device-plugin":                              device.HAMi,
+		"volcano-vgpu-device-plugin":                      device.VGPU,
+		"hami-dra-driver-kubelet-plugin":                  device.HAMiDRA,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -131,6 +133,23 @@ func TestShippedPluginConfigs(t *testing.T) {
 	}
 }
 
+// selects says whether pods of the spec may be on nodes with the labels.
+func selects(t *testing.T, spec *corev1.PodSpec, labels map[string]string) bool {
+	t.Helper()
+	if a := spec.Affinity; a != nil {
+		for _, term := range a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+			for _, e := range term.MatchExpressions {
+				switch value, has := labels[e.Key]; {
+				case e.Operator == corev1.NodeSelectorOpExists && has, e.Operator == corev1.NodeSelectorOpNotIn && !slices.Contains(e.Values, value):
+				default:
+					return false
+				}
+			}
+		}
+	}
+	return k8slabels.SelectorFromSet(spec.NodeSelector).Matches(k8slabels.Set(labels))
+}
+
 // shippedPods are the pods that the shipped DaemonSets put on a node of the pool, ready.
 func shippedPods(t *testing.T, pool *v1alpha1.Pool) (pods []device.StackPod) {
 	t.Helper()
@@ -138,11 +157,14 @@ func shippedPods(t *testing.T, pool *v1alpha1.Pool) (pods []device.StackPod) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	deployed := operatorLabels(&pool.Spec)
+	deployed := maps.Clone(operatorLabels(&pool.Spec))
+	if clique := pool.NodeClique(0); clique != "" {
+		deployed[v1alpha1.LabelClique] = clique // feature discovery writes it
+	}
 	for i := 1; i < len(stack); i += 2 {
 		set := decode[appsv1.DaemonSet](t, stack[i])
 		pod := &corev1.Pod{Spec: set.Spec.Template.Spec}
-		if !k8slabels.SelectorFromSet(pod.Spec.NodeSelector).Matches(k8slabels.Set(deployed)) {
+		if !selects(t, &pod.Spec, deployed) {
 			continue
 		}
 		pod.Name = set.Name
@@ -174,6 +196,29 @@ func TestShippedStackIsEnoughForDRA(t *testing.T) {
 	}
 	if adv := m.devices.Advertise(noon); len(adv.Resources) > 0 || adv.Labels["nvidia.com/gpu.product"] == "" {
 		t.Errorf("advertises %+v", adv)
+	}
+}
+
+// In an NVLink domain the shipped stack offers channels, whoever gives out the GPUs, by one driver.
+func TestShippedStackIsEnoughForChannels(t *testing.T) {
+	hami, shares, counted := rackPool("p", 1), rackPool("p", 1), rackPool("p", 1)
+	hami.Spec.Advertise, hami.Spec.Sharing = v1alpha1.AdvertiseDevicePlugin, v1alpha1.SharingHAMi
+	shares.Spec.Sharing = v1alpha1.SharingHAMi
+	counted.Spec.Advertise = v1alpha1.AdvertiseDevicePlugin
+	for name, pool := range map[string]*v1alpha1.Pool{"counted": counted, "claimed": rackPool("p", 1), "vGPUs": hami, "shares": shares, "alone": gpuPool("p", 1)} {
+		m := newMachine(machineOptions{Want: want{pool: pool, index: 0}})
+		pods := shippedPods(t, pool)
+		m.devices.SetStack(pods, noon)
+		drivers := 0
+		for _, p := range pods {
+			if p.Role == device.DRA || p.Role == device.Channels {
+				drivers++
+			}
+		}
+		wanted := name != "alone"
+		if got := m.devices.ChannelSlices(noon).Publish; got != wanted || wanted != (drivers == 1) {
+			t.Errorf("%s: channels are offered: %t; %d pods of NVIDIA's driver", name, got, drivers)
+		}
 	}
 }
 

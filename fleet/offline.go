@@ -53,8 +53,10 @@ func Boot(pools []v1alpha1.Pool, now time.Time) (Booted, error) {
 		n.UID, n.CreationTimestamp.Time = types.UID("node-"+n.Name), now.Add(-time.Hour)
 		out.Nodes = append(out.Nodes, n)
 		if w.pool.Spec.Advertise == v1alpha1.AdvertiseDRA && m.Slices(now).Publish {
-			gpus, channels := slicesOf(n.Name, m, n)
-			out.ResourceSlices = append(append(out.ResourceSlices, gpus...), channels...)
+			out.ResourceSlices = append(out.ResourceSlices, gpuSlices(n.Name, m, n)...)
+		}
+		if m.ChannelSlices(now).Publish {
+			out.ResourceSlices = append(out.ResourceSlices, channelSlices(n.Name, m, n)...)
 		}
 	}
 	return out, out.addClasses()
@@ -130,11 +132,13 @@ func wholeStack(s *v1alpha1.PoolSpec) []device.StackPod {
 	if s.GPUStack != v1alpha1.GPUStackOperator {
 		return nil
 	}
-	roles := []device.Role{device.Driver, device.Toolkit, device.Plugin, device.GFD, device.DRA}
-	switch {
-	case s.Sharing == v1alpha1.SharingHAMi && s.Advertise == v1alpha1.AdvertiseDRA:
-		roles[4] = device.HAMiDRA
-	case s.Sharing == v1alpha1.SharingHAMi:
+	roles := []device.Role{device.Driver, device.Toolkit, device.Plugin, device.GFD, device.Channels}
+	switch claimed, hami := s.Advertise == v1alpha1.AdvertiseDRA, s.Sharing == v1alpha1.SharingHAMi; {
+	case claimed && hami:
+		roles = append(roles, device.HAMiDRA)
+	case claimed:
+		roles = append(roles, device.DRA)
+	case hami:
 		roles[2] = device.HAMi
 	case s.Sharing == v1alpha1.SharingVolcano:
 		roles[2] = device.VGPU

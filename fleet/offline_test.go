@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/v1alpha1"
+	"github.com/berth-dev/berth/fleet/device"
 )
 
 // A fleet that is not running offers what it offers once its MIG manager and its device plugin have followed their labels: instances
@@ -60,5 +61,30 @@ func TestBootCutsAndShares(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]string{"mixed-0": migSuccess, "balanced-0": migSuccess, "single-0": migSuccess, "unknown-0": migFailed}, states); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A fleet without a cluster has the same slices: of GPUs where claims give them, and of channels in every NVLink domain.
+func TestSlicesWithoutACluster(t *testing.T) {
+	counted := rackPool("counted", 1)
+	counted.Spec.Advertise = v1alpha1.AdvertiseDevicePlugin
+	bare := rackPool("bare", 1)
+	bare.Spec.Advertise, bare.Spec.GPUStack = v1alpha1.AdvertiseDevicePlugin, v1alpha1.GPUStackNone
+	b, err := Boot([]v1alpha1.Pool{*rackPool("claimed", 1), *counted, *bare, *gpuPool("alone", 1)}, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range b.ResourceSlices {
+		got = append(got, s.Name)
+	}
+	want := []string{"claimed-0-gpu.nvidia.com", "claimed-0-compute-domain.nvidia.com", "counted-0-compute-domain.nvidia.com"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	for _, n := range b.Nodes {
+		if gpus := n.Status.Allocatable[device.Resource]; n.Name == "counted-0" && gpus.Value() != 8 {
+			t.Errorf("counted-0 has %v GPUs", gpus.Value())
+		}
 	}
 }

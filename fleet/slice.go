@@ -29,17 +29,41 @@ func (c *controller) sliceEvents() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{AddFunc: look, UpdateFunc: func(_, obj any) { look(obj) }, DeleteFunc: look}
 }
 
-// syncSlices makes the node's ResourceSlices what the state of its DRA driver wants them to be. The
-// garbage collector removes the slices of a node that is gone.
+// syncSlices makes the node's ResourceSlices what the states of its DRA drivers want them to be: of the one for GPUs, and of the one for
+// compute domains. The garbage collector removes the slices of a node that is gone.
 func (c *controller) syncSlices(ctx context.Context, m *machine, node *corev1.Node, now time.Time) error {
-	if !m.usesDRA() {
+	if m.usesDRA() {
+		if err := c.syncGPUSlices(ctx, m, node, now); err != nil {
+			return err
+		}
+	}
+	if m.devices.Clique() == "" {
 		return nil
 	}
+	state := m.devices.ChannelSlices(now)
+	c.wakeAt(m.name, state.Changes, now)
+	return c.settleSlices(ctx, m, state, channelSlices(m.name, m.devices, node))
+}
+
+func (c *controller) syncGPUSlices(ctx context.Context, m *machine, node *corev1.Node, now time.Time) error {
 	state := m.devices.Slices(now)
 	c.wakeAt(m.name, state.Changes, now)
-	want, channels := slicesOf(m.name, m.devices, node)
+	if err := c.settleSlices(ctx, m, state, gpuSlices(m.name, m.devices, node)); err != nil {
+		return err
+	}
+	switch {
+	case state.Publish:
+		c.countPools(c.tally.SetSlice(m.name, int64(len(m.devices.Devices()))))
+	case !state.Keep:
+		c.countPools(c.tally.SetSlice(m.name, 0))
+	}
+	return nil
+}
+
+// settleSlices writes the slices that a driver wants, or deletes them, as its state says.
+func (c *controller) settleSlices(ctx context.Context, m *machine, state device.SliceState, want []*resourcev1.ResourceSlice) error {
 	have := map[string]*resourcev1.ResourceSlice{}
-	for _, w := range slices.Concat(want, channels) {
+	for _, w := range want {
 		s, err := c.sliceStore.Get(w.Name)
 		if err != nil && !apierrors.IsNotFound(err) {
 			return wrap(err, "look up the resource slices of node %s", m.name)
@@ -50,20 +74,15 @@ func (c *controller) syncSlices(ctx context.Context, m *machine, node *corev1.No
 	}
 	switch {
 	case state.Publish:
-		if err := c.publishSlices(ctx, m, have, want); err != nil {
-			return err
-		}
-		c.countPools(c.tally.SetSlice(m.name, int64(len(m.devices.Devices()))))
-		return c.publishSlices(ctx, m, have, channels)
+		return c.publishSlices(ctx, have, want)
 	case !state.Keep:
-		c.countPools(c.tally.SetSlice(m.name, 0))
 		return c.wipeSlices(ctx, have)
 	}
 	return nil
 }
 
 // publishSlices writes the slices of a driver that are not as they should be.
-func (c *controller) publishSlices(ctx context.Context, m *machine, have map[string]*resourcev1.ResourceSlice, want []*resourcev1.ResourceSlice) error {
+func (c *controller) publishSlices(ctx context.Context, have map[string]*resourcev1.ResourceSlice, want []*resourcev1.ResourceSlice) error {
 	client := c.client.ResourceV1().ResourceSlices()
 	for _, next := range dra.Next(have, want) {
 		var err error
@@ -97,13 +116,23 @@ func (c *controller) wipeSlices(ctx context.Context, have map[string]*resourcev1
 	return nil
 }
 
-// slicesOf is what the DRA driver on the node offers: GPUs, and channels of compute domains. The GPUs are all there, healthy or not: by
-// default NVIDIA's driver does not look.
-func slicesOf(name string, devices *device.Manager, node *corev1.Node) (gpus, channels []*resourcev1.ResourceSlice) {
-	m := dra.Machine{Node: name, GPUs: devices.Devices(), Driver: devices.Driver(), Dynamic: devices.DynamicMIG(), Shares: devices.SharesGPUs(), Clique: devices.Clique(), Trouble: devices.Seen()}
-	owner := metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID, Controller: new(true)}
-	if s := m.DomainSlice(owner); s != nil {
-		channels = append(channels, s)
+// gpuSlices are the GPUs that the DRA driver on the node offers. They are all there, healthy or not: by default NVIDIA's driver does not look.
+func gpuSlices(name string, devices *device.Manager, node *corev1.Node) []*resourcev1.ResourceSlice {
+	return draMachine(name, devices).Slices(ownedBy(node))
+}
+
+// channelSlices are the channels of compute domains that the node offers.
+func channelSlices(name string, devices *device.Manager, node *corev1.Node) []*resourcev1.ResourceSlice {
+	if s := draMachine(name, devices).DomainSlice(ownedBy(node)); s != nil {
+		return []*resourcev1.ResourceSlice{s}
 	}
-	return m.Slices(owner), channels
+	return nil
+}
+
+func draMachine(name string, devices *device.Manager) dra.Machine {
+	return dra.Machine{Node: name, GPUs: devices.Devices(), Driver: devices.Driver(), Dynamic: devices.DynamicMIG(), Shares: devices.SharesGPUs(), Clique: devices.Clique(), Trouble: devices.Seen()}
+}
+
+func ownedBy(node *corev1.Node) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID, Controller: new(true)}
 }

@@ -152,7 +152,7 @@ func TestSliceOfAnEarlierRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMachine(machineOptions{Want: want{pool: draPool("p", 1), index: 0}})
 		node := newNode(m.wants(), 0, facts{want: m.wants(), ready: true}, time.Now())
-		left, _ := slicesOf("p-0", m.devices, node)
+		left := gpuSlices("p-0", m.devices, node)
 		b := newBed(t, false, []*v1alpha1.Pool{draPool("p", 1)}, node, left[0])
 		b.wantSlice("just started", "p-0", 8)
 		if got := b.tally.Pool("p").gpus; got != 0 {

@@ -3,7 +3,7 @@
 // devices, which hand GPUs and parts of them to containers and to ResourceClaims.
 //
 // It has no API client and no clock: time is an argument, and what a node should advertise is
-// an answer (Advertise, Slices), not a write. Package fleet tells it which GPU-stack pods stand on the
+// an answer (Advertise, Slices, ChannelSlices), not a write. Package fleet tells it which GPU-stack pods stand on the
 // node and publishes the answer; fleet/kubelet asks it for devices at pod admission. Two pods
 // never hold one device unless they share a claim: every end-to-end test leans on that.
 package device
@@ -57,7 +57,8 @@ type Manager struct {
 	held       map[types.UID]pod // pod -> its containers' devices, from the device plugin
 	claims     map[types.UID]claim
 	register   map[string]*registration // of the device plugin, by resource
-	dra        registration             // of the DRA driver
+	dra        registration             // of the DRA driver for GPUs
+	channels   registration             // of the DRA driver for compute domains
 }
 
 // New makes the manager of a machine on which no GPU-stack pod runs yet.
@@ -72,7 +73,8 @@ func New(cfg Config) *Manager {
 		claims:   map[types.UID]claim{},
 		register: map[string]*registration{},
 		// A kubelet that starts waits for the drivers it may have known before as for one it lost.
-		dra: registration{connected: true},
+		dra:      registration{connected: true},
+		channels: registration{connected: true},
 	}
 	for i, d := range cfg.Devices {
 		m.intern(d, i)

@@ -15,38 +15,67 @@ import (
 // WipingDelay is how long the kubelet leaves the ResourceSlices of a DRA driver that went away.
 const WipingDelay = 30 * time.Second
 
-// SliceState says what should become of the node's ResourceSlice.
+// SliceState says what should become of the ResourceSlices of a driver on the node.
 type SliceState struct {
-	Publish bool // the driver is connected and offers the GPUs: the slice has to be there
-	Keep    bool // one that is there stays: the driver runs, or may only be restarting
+	Publish bool // the driver is connected and offers its devices: the slices have to be there
+	Keep    bool // those that are there stay: the driver runs, or may only be restarting
 	// Changes is when the answer changes without an event; zero: never.
 	Changes time.Time
 }
 
-// Slices says what the node offers through DRA at now.
+// Slices says what becomes of the slices with the node's GPUs at now.
 func (m *Manager) Slices(now time.Time) SliceState {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.dra.expire(now, WipingDelay)
-	s := SliceState{Publish: m.draServes(), Keep: m.dra.tracked()}
-	if !m.dra.stopped.IsZero() {
-		s.Changes = m.dra.stopped.Add(WipingDelay)
+	return m.dra.slices(m.draServes(), now)
+}
+
+// ChannelSlices says what becomes of the slice with the node's channels of compute domains at now.
+func (m *Manager) ChannelSlices(now time.Time) SliceState {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.channels.slices(m.channelsServe(), now)
+}
+
+// slices is what becomes of the slices of the driver, which serves or not.
+func (r *registration) slices(serves bool, now time.Time) SliceState {
+	r.expire(now, WipingDelay)
+	s := SliceState{Publish: serves, Keep: r.tracked()}
+	if !r.stopped.IsZero() {
+		s.Changes = r.stopped.Add(WipingDelay)
 	}
 	return s
 }
 
-// DRAReady says whether a DRA driver on this node can prepare claims now.
+// DRAReady says whether a DRA driver on this node can prepare claims of GPUs now.
 func (m *Manager) DRAReady() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.draServes()
 }
 
-// draServes says whether a DRA driver on this node is registered with the kubelet. It needs no
+// ChannelsReady says whether a DRA driver on this node can prepare claims of channels now.
+func (m *Manager) ChannelsReady() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.channelsServe()
+}
+
+// draServes says whether a DRA driver for the GPUs of this node is registered with the kubelet. It needs no
 // toolkit: it describes its devices to the container runtime itself.
 func (m *Manager) draServes() bool {
-	return m.cfg.Advertise == ByDRA && len(m.cfg.Devices) > 0 && m.driverReady() &&
-		(slices.ContainsFunc(m.stack.ready(DRA), StackPod.reachesRegistry) || slices.ContainsFunc(m.stack.ready(HAMiDRA), StackPod.reachesRegistry))
+	return m.cfg.Advertise == ByDRA && len(m.cfg.Devices) > 0 && m.driverReady() && m.registered(DRA, HAMiDRA)
+}
+
+// channelsServe says the same of the driver for compute domains. Who gives out the GPUs is no matter: NVIDIA supports this half beside
+// a device plugin.
+func (m *Manager) channelsServe() bool {
+	return m.cfg.Clique != "" && len(m.cfg.Devices) > 0 && m.driverReady() && m.registered(DRA, Channels)
+}
+
+// registered says whether the kubelet finds a ready pod of one of the roles.
+func (m *Manager) registered(roles ...Role) bool {
+	return slices.ContainsFunc(roles, func(r Role) bool { return slices.ContainsFunc(m.stack.ready(r), StackPod.reachesRegistry) })
 }
 
 // Seen is what is wrong with the GPUs, by position, as far as the DRA driver sees it: by default it does not look.

@@ -11,23 +11,28 @@ import (
 // StackPodOf says what a pod does for the GPUs of its node; false: it is not of the GPU stack.
 // It goes by image and command, as NVIDIA's charts and the GPU Operator write them, whatever
 // registry, namespace or name they have: a user's own DaemonSet counts like Berth's.
-func StackPodOf(p *corev1.Pod) (StackPod, bool) {
+func StackPodOf(p *corev1.Pod) (out StackPod, ok bool) {
 	for i := range p.Spec.Containers {
 		c := &p.Spec.Containers[i]
-		if role, ok := roleOf(c); ok {
-			return StackPod{
-				Name:      p.Namespace + "/" + p.Name,
-				Role:      role,
-				Ready:     isReady(p),
-				HostPaths: hostPaths(p, c),
-				Env:       literalEnv(c),
-				ConfigMap: configMap(p, c),
-				Labels:    p.Labels,
-				IP:        p.Status.PodIP,
-			}, true
+		role, of := roleOf(c)
+		if !of {
+			continue
+		}
+		out, ok = StackPod{
+			Name:      p.Namespace + "/" + p.Name,
+			Role:      role,
+			Ready:     isReady(p),
+			HostPaths: hostPaths(p, c),
+			Env:       literalEnv(c),
+			ConfigMap: configMap(p, c),
+			Labels:    p.Labels,
+			IP:        p.Status.PodIP,
+		}, true
+		if role != Channels { // else the other half of the driver may follow
+			break
 		}
 	}
-	return StackPod{}, false
+	return out, ok
 }
 
 // programs are the executables in those images; the device plugin's, since v0.15, and the DRA
@@ -50,9 +55,9 @@ var programs = map[string]Role{
 	"vgpu-scheduler-extender": "",
 
 	"compute-domain-daemon":         Domain,
-	"compute-domain-kubelet-plugin": "",
+	"compute-domain-kubelet-plugin": Channels,
 	"compute-domain-controller":     "",
-	"compute-domains":               "", // a container's name: the chart starts its program through a shell
+	"compute-domains":               Channels, // a container's name: the chart starts its program through a shell
 	"compute-domain":                "",
 	"webhook":                       "",
 }

@@ -30,7 +30,8 @@ func TestRoleOf(t *testing.T) {
 		{"nvcr.io/nvidia/cloud-native/gpu-operator-validator:v25.3", "v", nil, ""},
 		{"nvcr.io/nvidia/k8s-dra-driver-gpu:v25.8.0", "gpus", []string{"bash", "-c"}, DRA},
 		{"nvcr.io/nvidia/k8s-dra-driver-gpu:v25.8.0", "x", []string{"/usr/bin/gpu-kubelet-plugin"}, DRA},
-		{"nvcr.io/nvidia/k8s-dra-driver-gpu:v25.8.0", "compute-domains", []string{"bash", "-c"}, ""},
+		{"nvcr.io/nvidia/k8s-dra-driver-gpu:v25.8.0", "compute-domains", []string{"bash", "-c"}, Channels},
+		{"nvcr.io/nvidia/k8s-dra-driver-gpu:v25.8.0", "x", []string{"compute-domain-kubelet-plugin"}, Channels},
 		{"nvcr.io/nvidia/k8s-dra-driver-gpu:v25.8.0", "compute-domain", []string{"compute-domain-controller"}, ""},
 		{"projecthami/hami:v2.10.0", "device-plugin", []string{"nvidia-device-plugin", "--config-file=/device-config.yaml"}, HAMi},
 		{"docker.io/projecthami/hami:v2.10.0", "vgpu-monitor", []string{"vgpu-monitor"}, ""},
@@ -98,6 +99,18 @@ func TestStackPodNotReady(t *testing.T) {
 	for name, pod := range map[string]*corev1.Pod{"terminating": terminating, "unready": unready, "no condition": silent} {
 		if p, ok := StackPodOf(pod); !ok || p.Ready {
 			t.Errorf("%s: %v, %v", name, p.Ready, ok)
+		}
+	}
+}
+
+// NVIDIA's chart has one pod with a container for each half of its driver, in this order, or with either alone.
+func TestBothHalvesOfTheDriver(t *testing.T) {
+	half := func(name string) corev1.Container {
+		return corev1.Container{Name: name, Image: "nvcr.io/nvidia/k8s-dra-driver-gpu:v25.8.0", Command: []string{"bash", "-c"}}
+	}
+	for want, containers := range map[Role][]corev1.Container{DRA: {half("compute-domains"), half("gpus")}, Channels: {half("compute-domains")}} {
+		if got, ok := StackPodOf(&corev1.Pod{Spec: corev1.PodSpec{Containers: containers}}); !ok || got.Role != want {
+			t.Errorf("%d containers: %q, want %q", len(containers), got.Role, want)
 		}
 	}
 }

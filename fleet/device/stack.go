@@ -22,7 +22,10 @@ const (
 	VGPU    Role = "vgpu-plugin"   // as HAMi: Volcano's, which has other names for everything
 
 	HAMiDRA Role = "hami-dra-driver" // as DRA, and in its place: claims have shares of GPUs
-	Domain  Role = "compute-domain"  // the daemon of a ComputeDomain
+	// Channels is the other half of NVIDIA's DRA driver: it offers the channels of compute domains and prepares claims for them. Where both
+	// halves run in one pod, the pod is DRA.
+	Channels Role = "compute-domain-driver"
+	Domain   Role = "compute-domain" // the daemon of a ComputeDomain
 )
 
 // StackPod is a pod of the GPU stack as far as its node's devices depend on it.
@@ -97,6 +100,7 @@ func (m *Manager) SetStack(pods []StackPod, now time.Time) {
 	m.stack.gfdSince = m.gfdSince(now)
 	m.relist(now)
 	m.dra.set(m.draServes(), now)
+	m.channels.set(m.channelsServe(), now)
 }
 
 func (m *Manager) gfdSince(now time.Time) time.Time {

@@ -155,10 +155,9 @@ func (d *ComputeDomain) DaemonSet(namespace string, annotations map[string]strin
 	return out
 }
 
-// DomainSlice offers what the node has for compute domains: a channel for pods, and a daemon. Nil: it is not in an NVLink domain, or its GPUs are
-// another driver's.
+// DomainSlice offers what the node has for compute domains: a channel for pods, and a daemon. Nil: it is not in an NVLink domain.
 func (m Machine) DomainSlice(owner metav1.OwnerReference) *resourcev1.ResourceSlice {
-	if !m.domains() {
+	if m.Clique == "" {
 		return nil
 	}
 	device := func(name, kind string) resourcev1.Device {
@@ -169,13 +168,6 @@ func (m Machine) DomainSlice(owner metav1.OwnerReference) *resourcev1.ResourceSl
 	out.Spec.Pool = resourcev1.ResourcePool{Name: m.Node, Generation: 1, ResourceSliceCount: 1}
 	out.Spec.Devices = []resourcev1.Device{device(channelDevice, "channel"), device(daemonDevice, "daemon")}
 	return out
-}
-
-func (m Machine) domains() bool { return m.Clique != "" && !m.Shares }
-
-// Has says whether the driver is one of the machine.
-func (m Machine) Has(driver string) bool {
-	return driver == m.DriverName() || driver == DomainDriver && m.domains()
 }
 
 // PermanentError is one that NVIDIA's driver does not try again upon.

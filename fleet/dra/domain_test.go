@@ -36,9 +36,6 @@ func TestDomainObjects(t *testing.T) {
 		all = append(append(all, "---\n"...), text...)
 	}
 	golden(t, "domain.yaml", all)
-	if m.Shares = true; m.DomainSlice(owner()) != nil || m.Has(DomainDriver) || !m.Has(HAMiDriver) {
-		t.Error("HAMi's driver offers channels")
-	}
 }
 
 func TestDomainStatus(t *testing.T) {

@@ -124,10 +124,10 @@ func usable(pod *corev1.Pod, ref *corev1.PodResourceClaim, claim *resourcev1.Res
 
 // driversReady checks that each claim's drivers are there to prepare it.
 func driversReady(m *Machine, claims []podClaim) error {
-	machine := driverOf(m)
+	ready := map[string]bool{driverOf(m).DriverName(): m.Devices.DRAReady(), dra.DomainDriver: m.Devices.ChannelsReady()}
 	for _, claim := range claims {
 		for _, r := range claim.results() {
-			if !machine.Has(r.Driver) || !m.Devices.DRAReady() {
+			if !ready[r.Driver] {
 				return fmt.Errorf("DRA driver %s is not registered", r.Driver)
 			}
 		}

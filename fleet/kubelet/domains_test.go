@@ -49,16 +49,21 @@ func (d *domainBed) set(err error) {
 	d.err = err
 }
 
-// newDomainWorld is a world whose machine "n0" is in an NVLink domain, and a claim of pod "p" for a channel there.
-func newDomainWorld(t *testing.T) (*world, *domainBed) {
-	c := allocated("channel", []string{"p"}, "channel=channel-0", "gpu=gpu-0")
+// channelClaim is pod "p"'s claim "channel", with the channel of machine "n0" and other devices.
+func channelClaim(others ...string) *resourcev1.ResourceClaim {
+	c := allocated("channel", []string{"p"}, append([]string{"channel=channel-0"}, others...)...)
 	c.Status.Allocation.Devices.Results[0].Driver = dra.DomainDriver
 	config := resourcev1.DeviceAllocationConfiguration{Source: resourcev1.AllocationConfigSourceClaim}
 	config.Opaque = &resourcev1.OpaqueDeviceConfiguration{Driver: dra.DomainDriver}
 	config.Opaque.Parameters.Raw = []byte(`{"kind":"ComputeDomainChannelConfig","domainID":"uid-train"}`)
 	c.Status.Allocation.Devices.Config = append(c.Status.Allocation.Devices.Config, config)
+	return c
+}
+
+// newDomainWorld is a world whose machine "n0" is in an NVLink domain, and a claim of pod "p" for a channel there.
+func newDomainWorld(t *testing.T) (*world, *domainBed) {
 	bed := &domainBed{}
-	w := newWorld(t, c)
+	w := newWorld(t, channelClaim("gpu=gpu-0"))
 	w.k.domains = bed
 	gb200, _ := gpu.Lookup("gb200")
 	m := w.addMachine("n0", 0)
@@ -116,6 +121,26 @@ func TestChannelsThatNobodyGets(t *testing.T) {
 		synctest.Wait()
 		if said := w.said("p"); len(said) == 0 || !strings.HasSuffix(said[0], ": ComputeDomain not found: uid-train") {
 			t.Errorf("it says %q", said)
+		}
+	})
+}
+
+// A machine whose GPUs a device plugin counts prepares claims for channels, as long as the driver is there.
+func TestChannelsBesideADevicePlugin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, channelClaim())
+		w.k.domains = &domainBed{}
+		m := w.addMachine("n0", 0)
+		m.Devices = device.New(device.Config{Devices: gpu.Devices("n0", []gpu.Group{{Count: 4}}), HostDriver: true, Driver: gpu.Driver{Version: "580.95.05"}, Clique: "nvl72.0"})
+		w.create(testPod("p", "pause", claims("channel")))
+		time.Sleep(time.Minute)
+		if got := w.get("p").Status.Phase; got != corev1.PodPending {
+			t.Errorf("without the driver it is %s", got)
+		}
+		m.Devices.SetStack([]device.StackPod{{Name: "gpu-operator/channels", Role: device.Channels, Ready: true, HostPaths: []string{"/var/lib/kubelet"}}}, time.Now())
+		time.Sleep(5 * time.Minute)
+		if got := w.get("p").Status.Phase; got != corev1.PodRunning {
+			t.Errorf("with the driver it is %s", got)
 		}
 	})
 }
