@@ -352,3 +352,40 @@ func TestRunningClaimsAreMoved(t *testing.T) {
 		t.Errorf("kept for what is moved: %q\n%s", kept, engine.Describe(plan))
 	}
 }
+
+// Shares of GPUs that claims have lie scattered, and a pod needs more of one GPU than is left of any: a share is moved, onto the GPU on which it
+// has room.
+func TestSharesOfRunningClaimsAreMoved(t *testing.T) {
+	const memory resourcev1.QualifiedName = "memory"
+	w := newClaimed()
+	for _, node := range []string{"n0", "n1"} {
+		s := cardsOn(node, "a")
+		d := &s.Spec.Devices[0]
+		d.AllowMultipleAllocations = new(true)
+		d.Capacity = map[resourcev1.QualifiedName]resourcev1.DeviceCapacity{memory: {Value: resource.MustParse("80Gi")}}
+		s.Spec.Pool.Generation++
+		w.Set(s)
+	}
+	share := func(pod, node, size string) *resourcev1.ResourceClaim {
+		c := madeFor(pod, w.claim("claim-"+pod, node, "a", pod))
+		asked := map[resourcev1.QualifiedName]resource.Quantity{memory: resource.MustParse(size)}
+		c.Spec.Devices.Requests[0].Exactly.Capacity = &resourcev1.CapacityRequirements{Requests: asked}
+		if c.Status.Allocation != nil {
+			r := &c.Status.Allocation.Devices.Results[0]
+			r.ShareID, r.ConsumedCapacity = new(types.UID("share-of-"+pod)), asked
+		} else {
+			c.Status.ReservedFor = nil
+		}
+		w.Set(c)
+		return c
+	}
+	for name, node := range map[string]string{"a": "n0", "b": "n1"} {
+		w.Set(w.runs(name, node, share(name, node, "30Gi")))
+	}
+	w.Set(w.runs("wants", "", share("wants", "", "60Gi")))
+	w.told("wants")
+	plan := w.state.Plan(noon)
+	if len(plan.Evictions) != 1 || plan.Evictions[0].Cause != engine.Moved {
+		t.Fatalf("evicted %+v, and a is %+v\n%s", plan.Evictions, w.told("a"), engine.Describe(plan))
+	}
+}

@@ -487,9 +487,24 @@ func (o *Offers) plain(selection string) (free int64, ok bool) {
 	return free, true
 }
 
+// drawsOf is what a pod that asks by the selection draws with the device: of a shared one on its capacity, since the device draws on the
+// node's counters once, however many have a share.
+func (o *Offers) drawsOf(i int, selection string) []drawn {
+	if !o.told[i].Shared {
+		return o.draws[i]
+	}
+	var out []drawn
+	for _, d := range o.told[i].UseOf(selection) {
+		if c := o.capacityOf(i, d.Counter); c >= 0 {
+			out = append(out, drawn{c, d.Amount})
+		}
+	}
+	return out
+}
+
 // Pieces is the number of pods with these claims, in thousandths, for which what is left on the node would be enough if
 // it were in one piece. It adds up what is left of the counters that matching devices draw on, each as a share of the
-// whole counter. A device that draws on no counter counts by itself.
+// whole counter, and of the capacity of devices that several may have. A device that draws on neither counts by itself.
 //
 // For example, two cards of 8 slices have 5 slices left each. A pod that needs 8 fits on neither, and yet 5/8 + 5/8 =
 // 1.25 pods would fit if what is left lay on one card. It is a hint that moving work may help, and proves nothing.
@@ -512,15 +527,16 @@ func (o *Offers) Pieces(c *api.Claims) int64 {
 			if at < 0 {
 				continue
 			}
-			each := int64(0)
-			for _, d := range o.draws[i] {
+			each, draws := int64(0), o.drawsOf(i, r.Options[at].Selection)
+			for _, d := range draws {
 				each += share(d.counter, d.amount)
-				if !counted[d.counter] {
+				// A shared device that somebody has whole has its capacity, and gives none.
+				if !counted[d.counter] && (!o.told[i].Shared || o.holders[i] == 0) {
 					counted[d.counter] = true
 					left += share(d.counter, max(0, o.left[d.counter]))
 				}
 			}
-			if len(o.draws[i]) == 0 {
+			if len(draws) == 0 {
 				if each = api.Whole; !o.used(i) {
 					left += api.Whole
 				}

@@ -444,6 +444,24 @@ func TestPiecesAddUp(t *testing.T) {
 	if got := plain.Pieces(one("gpu", 2)); got != 500 {
 		t.Errorf("one of two devices is free: %d", got)
 	}
+	// Of devices that several have, what is left of their capacity counts.
+	var shared []api.Offer
+	for _, id := range []string{"s", "t"} {
+		shared = append(shared, api.Offer{
+			ID: id, Selections: []string{"most"}, Shared: true, Capacity: []api.Counter{{Name: "memory", Amount: 10}},
+			Uses: []api.Use{{Selection: "most", Draws: []api.Draw{{Counter: "memory", Amount: 8}}}},
+		})
+	}
+	both := NewOffers(&api.Node{Name: "n", Offers: shared})
+	for _, step := range []struct {
+		holds string
+		want  int64
+	}{{"", 2500}, {"s?memory=6#a", 1750}, {"t?memory=6#b", 1000}, {"t?memory=1#c", 875}, {"s", 375}} {
+		both.Hold(step.holds, 1)
+		if got := both.Pieces(one("most", 1)); got != step.want {
+			t.Errorf("once %q is held: %d, want %d", step.holds, got, step.want)
+		}
+	}
 	if got := (*Offers)(nil).Pieces(one("gpu", 1)); got != 0 {
 		t.Errorf("no devices: %d", got)
 	}
