@@ -29,6 +29,7 @@ func main() {
 func tables(out io.Writer, only string, seeds int64) error {
 	if only == "" || only == "mig" {
 		migTable(out)
+		optimumTable(out)
 	}
 	if only == "mig" {
 		return nil
@@ -120,22 +121,40 @@ func movesTable(out io.Writer, dir fs.FS, seeds int64) error {
 
 // migTable is the share of requests that are refused while enough slices are free, over five seeds.
 func migTable(out io.Writer) {
-	fmt.Fprintf(out, "| mix | load, %% | first-fit | static | Berth | Berth / first-fit | all moved at every arrival |\n|---|---|---|---|---|---|---|\n")
+	fmt.Fprintf(out, "| mix | load, %% | first-fit | static | Berth | Berth / first-fit | Berth with moves | with moves / first-fit | moved | all moved at every arrival |\n|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, mix := range mig.Mixes {
 		for _, load := range []float64{0.70, 0.85, 0.95} {
-			var first, static, worth, moved float64
+			var first, static, worth, moving, instances, repacked float64
 			for seed := int64(1); seed <= 5; seed++ {
 				c := mig.Case{Cards: 200, Arrivals: 10_000, Load: load, Mix: mix, Seed: seed}
 				first += mig.Run(c, mig.FirstFit{}).Share() / 5
 				static += mig.Static(c).Share() / 5
 				worth += mig.Run(c, mig.NewWorth(mix)).Share() / 5
-				moved += mig.Repacked(c).Share() / 5
+				res, moved := mig.Moving(c)
+				moving += res.Share() / 5
+				instances += 100 * float64(moved) / float64(c.Arrivals) / 5
+				repacked += mig.Repacked(c).Share() / 5
 			}
-			ratio := "-"
-			if first > 0 {
-				ratio = fmt.Sprintf("%.2f", worth/first)
+			ratio := func(share float64) string {
+				if first == 0 {
+					return "-"
+				}
+				return fmt.Sprintf("%.2f", share/first)
 			}
-			fmt.Fprintf(out, "| %s | %.0f | %.2f | %.2f | %.2f | %s | %.2f |\n", mix.Name, 100*load, first, static, worth, ratio, moved)
+			fmt.Fprintf(out, "| %s | %.0f | %.2f | %.2f | %.2f | %s | %.2f | %s | %.2f | %.2f |\n", mix.Name, 100*load, first, static, worth, ratio(worth), moving, ratio(moving), instances, repacked)
+		}
+	}
+	fmt.Fprintln(out)
+}
+
+// optimumTable is the same at 95 % on so few cards that the best policy can be computed.
+func optimumTable(out io.Writer) {
+	fmt.Fprintf(out, "| cards | mix | first-fit | Berth | the least possible | least / first-fit |\n|---|---|---|---|---|---|\n")
+	for cards := 1; cards <= 3; cards++ {
+		for _, mix := range mig.Mixes {
+			c := mig.Case{Cards: cards, Arrivals: 400_000, Load: 0.95, Mix: mix, Seed: 1}
+			first, least := mig.Run(c, mig.FirstFit{}).Share(), mig.Optimal(c)
+			fmt.Fprintf(out, "| %d | %s | %.2f | %.2f | %.2f | %.2f |\n", cards, mix.Name, first, mig.Run(c, mig.NewWorth(mix)).Share(), least, least/first)
 		}
 	}
 	fmt.Fprintln(out)
