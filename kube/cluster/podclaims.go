@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -31,7 +32,8 @@ func (f *Feed) claimDevices(m *member, v *engine.Pod) (missing []string) {
 	}
 	var asked convert.Asked
 	gpus, parts := int64(0), int64(0)
-	var together []string // claims that it shares with members of its gang
+	has, takes := false, false // devices already, and such as take of their node besides
+	var together []string      // claims that it shares with members of its gang
 	for _, named := range claims {
 		key := named.Key
 		c := d.claims[key]
@@ -55,6 +57,7 @@ func (f *Feed) claimDevices(m *member, v *engine.Pod) (missing []string) {
 				gpus, parts = gpus+held, parts+of
 			}
 			if m.waiting() {
+				has, takes = true, takes || d.TakesOfNode(c)
 				v.Nodes = f.reaching(c, v.Nodes)
 				if !resourceclaim.IsReservedForPod(m.pod, c, true) && len(c.Status.ReservedFor) >= resourcev1.ResourceClaimReservedForMaxSize {
 					missing = append(missing, fmt.Sprintf("resource claim %s is in use by %d pods, as many as can be", key, len(c.Status.ReservedFor)))
@@ -88,8 +91,14 @@ func (f *Feed) claimDevices(m *member, v *engine.Pod) (missing []string) {
 		asked.Claims.GPUsByCount = v.Part != nil || v.Requests.Get(d.gpu) > counted
 		missing = append(missing, f.classless(m)...)
 		missing = append(missing, asked.Missing...)
-		if what := d.Undecided(&asked); what != "" {
+		what := d.Undecided(&asked)
+		if takes {
+			what = cmp.Or(what, why.NodeResources)
+		}
+		if has || what != "" {
 			d.undone[m.key] = true
+		}
+		if what != "" {
 			v.Features = slices.Clone(v.Features)
 			if at := slices.Index(v.Features, why.Claims); at >= 0 {
 				v.Features[at] = what

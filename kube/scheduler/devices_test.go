@@ -393,6 +393,37 @@ func TestDevicesThatAreNotDecided(t *testing.T) {
 	}
 }
 
+// A claim that has a device which takes memory of its node besides, as the stock scheduler gave it to a first pod: a second pod that shares the
+// claim would take as much again, which nobody counted, so it waits and is told. Once the device takes nothing more it starts.
+func TestClaimThatTakesOfItsNodeIsShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		objects := gpuNode("n1", 1)
+		s := objects[1].(*resourcev1.ResourceSlice)
+		s.Spec.Devices[0].NodeAllocatableResources = map[corev1.ResourceName]resourcev1.NodeAllocatableResource{
+			corev1.ResourceMemory: {Overhead: &resourcev1.NodeAllocatableOverhead{PerPod: new(resource.MustParse("4Gi"))}},
+		}
+		first := withDevices("b", "one")
+		first.UID, first.Spec.NodeName, first.Spec.SchedulerName = "b", "n1", "default-scheduler"
+		w := deviceWorld(t, append(objects, reserved(resourceClaim("one", 1), "n1", "gpu-0", first), first, withDevices("a", "one"))...)
+		w.start()
+		w.after(2 * time.Second)
+		if diff := cmp.Diff([]string{"FailedScheduling: asks for devices-with-node-resources, which is not supported yet"}, w.said("a")); diff != "" {
+			t.Error(diff)
+		}
+		wantAt(t, w, []string{""}, "a")
+		s = s.DeepCopy()
+		s.Spec.Devices[0].NodeAllocatableResources = nil
+		w.mu.Lock()
+		s.ResourceVersion = w.next()
+		w.mu.Unlock()
+		if err := w.client.Tracker().Update(resourcev1.SchemeGroupVersion.WithResource("resourceslices"), s, ""); err != nil {
+			t.Fatal(err)
+		}
+		w.after(time.Minute)
+		wantAt(t, w, []string{"n1"}, "a")
+	})
+}
+
 // Several claims have shares of one device, as much as its capacity holds. Each allocation says which share it is and what it consumes, rounded
 // up as the device wants it, and whoever waits starts when enough is given back.
 func TestSharesOfADevice(t *testing.T) {

@@ -1,6 +1,8 @@
 package inventory
 
 import (
+	"slices"
+
 	resourcev1 "k8s.io/api/resource/v1"
 
 	"github.com/berth-dev/berth/engine"
@@ -17,6 +19,14 @@ func (v *Inventory) Held(c *resourcev1.ResourceClaim) (out []string) {
 		out = append(out, id)
 	}
 	return out
+}
+
+// TakesOfNode says whether a device that the claim has takes of its node besides.
+func (v *Inventory) TakesOfNode(c *resourcev1.ResourceClaim) bool {
+	return slices.ContainsFunc(c.Status.Allocation.Devices.Results, func(r resourcev1.DeviceRequestAllocationResult) bool {
+		dev := v.Device(convert.DeviceID(r.Driver, r.Pool, r.Device))
+		return dev != nil && dev.TakesOfNode()
+	})
 }
 
 // GPUsHeld counts the whole GPUs that the claim has, and, in thousandths, what its parts of GPUs are of one.
