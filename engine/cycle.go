@@ -25,10 +25,11 @@ type cycle struct {
 	preempt    *preempt.Cycle      // evictions for other workloads
 	dismissals *dismiss.Dismissals // evictions for no other workload's sake
 
-	until *cluster.Gang // stop after this one has its minimum; nil: consider all. In a trial it grows too
-	ahead int           // gangs considered before until
-	rank  int32         // of the gang whose turn it is
-	freed *cluster.Gang // that has a place now: one that was held for another
+	until *cluster.Gang          // stop after this one has its minimum; nil: consider all. In a trial it grows too
+	ahead int                    // gangs considered before until
+	rank  int32                  // of the gang whose turn it is
+	freed *cluster.Gang          // that has a place now: one that was held for another
+	unmet map[*cluster.Gang]bool // that run, were told why not one more group that is wanted starts, and may grow
 
 	short []*cluster.Gang // that run under their minimum, and could not be repaired
 	dirty []*cluster.Gang // gangs whose tally the cycle changed

@@ -284,6 +284,7 @@ func anyGang(t *rapid.T, key string, most int) (engine.Gang, []engine.Pod) {
 	if seldom(t, 2) {
 		g.Groups, g.MinGroups = anyGroups(t, members), pick(t, 0, 1)
 		g.Layout = engine.Layout{Required: pick(t, "", "block", "rack"), WholeNodes: seldom(t, 3)}
+		g.Each = seldom(t, 2)
 		return g, members
 	}
 	g.Layout = anyLayout(t)
@@ -323,13 +324,14 @@ func anyGroups(t *rapid.T, members []engine.Pod) (groups []engine.Group) {
 			continue
 		}
 		grp := engine.Group{Name: leaf, Min: pick(t, 0, 1), Whole: seldom(t, 3), Layout: anyLayout(t)}
+		grp.Each = grp.Layout.Segment == 0 && seldom(t, 2)
 		if nested && leaf != "x" {
 			grp.Parent = "inner"
 		}
 		groups = append(groups, grp)
 	}
 	if nested && count["y"]+count["z"] > 0 {
-		groups = append(groups, engine.Group{Name: "inner", MinGroups: pick(t, 0, 1), Whole: seldom(t, 3), Layout: engine.Layout{Required: pick(t, "", "rack")}})
+		groups = append(groups, engine.Group{Name: "inner", MinGroups: pick(t, 0, 1), Whole: seldom(t, 3), Each: seldom(t, 2), Layout: engine.Layout{Required: pick(t, "", "rack")}})
 	}
 	return groups
 }

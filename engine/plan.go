@@ -151,6 +151,12 @@ func (y *cycle) minimums() []*cluster.Gang {
 		started := y.start(g, t)
 		if started && g.Tree.Waiting() > 0 {
 			grow = append(grow, g)
+		} else if !started && len(y.Plan.Evictions) == evicted && y.growsWithout(g) {
+			if y.unmet == nil {
+				y.unmet = make(map[*cluster.Gang]bool)
+			}
+			y.unmet[g] = true
+			grow = append(grow, g)
 		}
 		y.turns.Done(started || len(y.Plan.Evictions) > evicted, y.gaveBack(y.Plan.Evictions[evicted:], y.Plan.Changes[changed:])...)
 		if g == y.until {
@@ -161,6 +167,14 @@ func (y *cycle) minimums() []*cluster.Gang {
 		}
 		y.ahead++
 	}
+}
+
+// growsWithout says whether the gang may grow though one more of its groups is wanted and has no place: members above the minimum of a group do
+// not wait for the groups beside it, unless room is being made for one.
+func (y *cycle) growsWithout(g *cluster.Gang) bool {
+	//mutate: plan-grow-beside-what-is-wanted
+	return len(g.Tree.Children) > 0 && g.Tree.Satisfied() && g.Known() && len(y.s.m.HoldsOf[g.Key]) == 0 &&
+		len(y.attempts.Orphans(g)) == 0 && y.attempts.Unreadable(g) == "" && !y.isEnding(g)
 }
 
 // gaveBack lists the queues of which work is evicted, and those for whose work nothing is held any more.

@@ -105,7 +105,7 @@ func (w *soakWorld) editJob(job *soakJob) {
 		what = fmt.Sprintf("%+v %+v", g.Group, g.Groups)
 	case n == 6:
 		g := *job.gang
-		g.Core, g.Whole, g.Each = w.odds(3), w.odds(3), len(g.Groups) == 0 && g.Layout.Segment == 0 && w.odds(3)
+		g.Core, g.Whole, g.Each = w.odds(3), w.odds(3), g.Layout.Segment == 0 && w.odds(3)
 		w.tellGang(job, &g)
 		what = fmt.Sprintf("core %v whole %v each %v", g.Core, g.Whole, g.Each)
 	default:

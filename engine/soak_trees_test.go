@@ -21,7 +21,7 @@ func (w *soakWorld) grow(g *engine.Gang, size int) func(i int) string {
 	g.Min, g.Size, g.Core = 0, 0, false
 	inner := leaves > 2 && w.odds(2) // the last two are below a group of their own
 	for i := range leaves {
-		leaf := engine.Group{Name: fmt.Sprint("leaf", i), Min: 1, Whole: w.odds(5)}
+		leaf := engine.Group{Name: fmt.Sprint("leaf", i), Min: 1, Whole: w.odds(5), Each: w.odds(3)}
 		leaf.Layout.Required = soakPick(w, "", "", "", "rack")
 		if inner && i >= leaves-2 {
 			leaf.Parent = "inner"
@@ -29,7 +29,7 @@ func (w *soakWorld) grow(g *engine.Gang, size int) func(i int) string {
 		g.Groups = append(g.Groups, leaf)
 	}
 	if inner {
-		g.Groups = append(g.Groups, engine.Group{Name: "inner", MinGroups: 1 + w.upTo(1), Whole: w.odds(5)})
+		g.Groups = append(g.Groups, engine.Group{Name: "inner", MinGroups: 1 + w.upTo(1), Whole: w.odds(5), Each: w.odds(2)})
 	}
 	at := func(i int) string { return fmt.Sprint("leaf", i%leaves) }
 	members := map[string]int{}
@@ -45,7 +45,7 @@ func (w *soakWorld) grow(g *engine.Gang, size int) func(i int) string {
 			below++
 		}
 	}
-	g.MinGroups = soakPick(w, 0, 1+w.upTo(below-1))
+	g.MinGroups, g.Each = soakPick(w, 0, 1+w.upTo(below-1)), w.odds(2)
 	return at
 }
 
@@ -69,7 +69,7 @@ func (w *soakWorld) editGroups(g *engine.Gang) {
 	default:
 		l.Min = 1 + w.upTo(1)
 	}
-	l.Whole = w.odds(4)
+	l.Whole, l.Each = w.odds(4), w.odds(3)
 }
 
 // enough says whether the gang has its minimum with so many members in each leaf.

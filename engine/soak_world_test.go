@@ -321,7 +321,9 @@ func (w *soakWorld) arrive() {
 		g.Layout.WholeNodes = w.odds(12)
 		in = w.grow(g, size)
 		w.askLayout(g)
-		g.Each = len(g.Groups) == 0 && g.Layout.Segment == 0 && w.odds(5)
+		if len(g.Groups) == 0 {
+			g.Each = g.Layout.Segment == 0 && w.odds(5)
+		}
 		job.gang = g
 		w.tell(engine.Change{Gang: g})
 	}

@@ -230,8 +230,9 @@ func (y *cycle) grow(g *cluster.Gang) {
 		return
 	}
 	model, starts := y.Starts(g)
+	told := y.unmet[g]
 	wait := func(gates []why.Gate) {
-		if !starts {
+		if !starts && !told {
 			y.wait(g, gates)
 		}
 	}
@@ -248,10 +249,13 @@ func (y *cycle) grow(g *cluster.Gang) {
 	y.attempts.Claim(g)
 	switch x := y.attempts.Grow(g, t, model); {
 	case len(x.Placed) == 0:
-		if !starts {
+		if !starts && !told {
 			y.wait(g, y.attempts.GrowthGates(g, x))
 		}
 	case len(behind) == 0:
+		if told {
+			y.Plan.Waiting = slices.DeleteFunc(y.Plan.Waiting, func(w api.Waiting) bool { return w.Gang == g.Key })
+		}
 		y.started(g, t, x.Model(), m)
 		return
 	default:

@@ -21,6 +21,8 @@ import (
 //
 //	minimum      gang: minGroupCount children, basic: one; a child counts that has its own minimum
 //	             (framework/plugins/gangscheduling/gangscheduling.go, isCPGTreeReady)
+//	above it     others are evicted while no pod of the tree that waits fits (schedule_one_podgroup.go, podGroupCycle); here for children of
+//	             a basic group alone, where all groups above are basic too (engine.Group.Each)
 //	topology     every level by itself, a child within the domain of its parent
 //	             (framework/plugins/topologyaware/topology_placement.go)
 //	priority     the root's, for all (framework/preemption/util.go, GetPodPriority)
@@ -140,7 +142,7 @@ func (t *Tree) Gang() engine.Gang {
 	}
 	for _, g := range t.Groups {
 		leaf := PodGroup(g).Group
-		leaf.Name, leaf.Parent, leaf.Each = g.Name, parent(ParentOf(g)), false
+		leaf.Name, leaf.Parent = g.Name, parent(ParentOf(g))
 		out.Groups = append(out.Groups, leaf)
 	}
 	for i, c := range t.Composites {
@@ -203,9 +205,9 @@ func Capped(g *engine.Gang) {
 
 // compositeGroup is what the group says of those below it.
 func compositeGroup(c *schedulingv1alpha3.CompositePodGroup) engine.Group {
-	out := engine.Group{MinGroups: 1, Whole: c.Spec.DisruptionMode != nil && c.Spec.DisruptionMode.All != nil}
+	out := engine.Group{MinGroups: 1, Each: true, Whole: c.Spec.DisruptionMode != nil && c.Spec.DisruptionMode.All != nil}
 	if gang := c.Spec.SchedulingPolicy.Gang; gang != nil {
-		out.MinGroups = int(gang.MinGroupCount)
+		out.MinGroups, out.Each = int(gang.MinGroupCount), false
 	}
 	if l := c.Spec.SchedulingConstraints; l != nil && len(l.Topology) > 0 {
 		out.Layout.Required = l.Topology[0].Key

@@ -71,9 +71,9 @@ func TestTreeAsGang(t *testing.T) {
 		Group: engine.Group{MinGroups: 2, Layout: engine.Layout{Required: "zone"}},
 		Groups: []engine.Group{
 			{Name: "compositepodgroup/empty", Min: 1},
-			{Name: "compositepodgroup/replica", MinGroups: 1, Whole: true},
+			{Name: "compositepodgroup/replica", MinGroups: 1, Whole: true, Each: true},
 			{Name: "leader", Parent: "compositepodgroup/replica", Min: 1},
-			{Name: "router", Min: 1, Whole: true},
+			{Name: "router", Min: 1, Whole: true, Each: true},
 			{Name: "workers", Parent: "compositepodgroup/replica", Min: 4},
 		},
 	}
@@ -84,7 +84,7 @@ func TestTreeAsGang(t *testing.T) {
 	Finish(&got, map[string]bool{"leader": true, "workers": true}) // and with them the replica
 	Capped(&got)
 	want.MinGroups = 1
-	want.Groups = []engine.Group{{Name: "compositepodgroup/empty", Min: 1}, {Name: "router", Min: 1, Whole: true}}
+	want.Groups = []engine.Group{{Name: "compositepodgroup/empty", Min: 1}, {Name: "router", Min: 1, Whole: true, Each: true}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("when a replica is over (-want +got):\n%s", diff)
 	}

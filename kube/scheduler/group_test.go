@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -224,6 +225,62 @@ func TestBasicPodGroupWithSomethingInCommon(t *testing.T) {
 				slices.Sort(got)
 				if diff := cmp.Diff([]string{"", "n1", "n2", "n3"}, got); diff != "" {
 					t.Errorf("places: %s", diff)
+				}
+			})
+		})
+	}
+}
+
+// Every group below a composite group with the policy basic is wanted, and every pod of those that are basic: others are evicted for each, whole
+// for a gang, whatever the groups have in common. A gang below one with the policy gang is not, above the minimum.
+func TestBasicCompositePodGroup(t *testing.T) {
+	basic := schedulingv1alpha3.CompositePodGroupSchedulingPolicy{Basic: &schedulingv1alpha3.CompositeBasicSchedulingPolicy{}}
+	for name, tt := range map[string]struct {
+		is     func(*schedulingv1alpha3.CompositePodGroupSpec)
+		starts int
+	}{
+		"nothing in common": {func(*schedulingv1alpha3.CompositePodGroupSpec) {}, 4},
+		"a rack": {func(s *schedulingv1alpha3.CompositePodGroupSpec) {
+			s.SchedulingConstraints = &schedulingv1alpha3.CompositePodGroupSchedulingConstraints{Topology: []schedulingv1alpha3.TopologyConstraint{{Key: "rack"}}}
+		}, 4},
+		"disruption": {func(s *schedulingv1alpha3.CompositePodGroupSpec) {
+			s.DisruptionMode = &schedulingv1alpha3.CompositeDisruptionMode{All: &schedulingv1alpha3.AllCompositeDisruptionMode{}}
+		}, 4},
+		"a gang": {func(s *schedulingv1alpha3.CompositePodGroupSpec) {
+			s.SchedulingPolicy = schedulingv1alpha3.CompositePodGroupSchedulingPolicy{Gang: &schedulingv1alpha3.CompositeGangSchedulingPolicy{MinGroupCount: 1}}
+		}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				with := func(p *corev1.Pod, node string, priority int32) *corev1.Pod {
+					p.Spec.NodeName, p.Spec.Priority = node, &priority
+					return p
+				}
+				tree := &schedulingv1alpha3.CompositePodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "tree", UID: "tree"}}
+				tree.Spec.SchedulingPolicy, tree.Spec.Priority = basic, new(int32(10))
+				tt.is(&tree.Spec)
+				parent, pair, rest, single := "tree", group("pair", 2), group("rest", 2), group("any", 0)
+				single.Spec.SchedulingPolicy = schedulingv1beta1.PodGroupSchedulingPolicy{Basic: &schedulingv1beta1.BasicSchedulingPolicy{}}
+				pair.Spec.ParentCompositePodGroupName, rest.Spec.ParentCompositePodGroupName, single.Spec.ParentCompositePodGroupName = &parent, &parent, &parent
+				w := newWorld(t, tree, pair, rest, single, with(pod("even", 1), "n5", 10))
+				for i := range 5 {
+					w.add(node(fmt.Sprintf("n%d", i+1), "r1", 1))
+				}
+				for i := range 4 {
+					w.add(with(pod(fmt.Sprintf("low-%d", i+1), 1), fmt.Sprintf("n%d", i+1), 0))
+				}
+				w.ends(time.Second)
+				for _, name := range []string{"any", "pair", "rest"} {
+					for i := range 2 {
+						w.add(with(grouped(fmt.Sprintf("%s-%d", name, i), name), "", 10))
+					}
+				}
+				w.start()
+				w.after(2 * time.Minute)
+				got := w.at("any-0", "any-1", "pair-0", "pair-1", "rest-0", "rest-1")
+				on := slices.DeleteFunc(slices.Clone(got), func(node string) bool { return node == "" })
+				if len(on) != tt.starts || tt.starts > 1 && slices.Contains(got[:4], "") || w.at("even")[0] == "" {
+					t.Errorf("on %q, want %d of them on nodes", got, tt.starts)
 				}
 			})
 		})

@@ -273,9 +273,6 @@ func (g *Gang) Check() string {
 	if len(g.Groups) > 0 && (g.Min != 0 || g.Size != 0) {
 		return "a gang with groups has a minimum or a size of its own; those are the groups'"
 	}
-	if g.Each && (len(g.Groups) > 0 || g.Layout.Segment > 0) || slices.ContainsFunc(g.Groups, func(g Group) bool { return g.Each }) {
-		return "each member is wanted: that goes neither with groups nor with segments"
-	}
 	if reason := g.Group.check(); reason != "" {
 		return reason
 	}
@@ -290,6 +287,8 @@ func (g *Group) check() string {
 		return g.say(fmt.Sprintf("the minimum (%d) is above the size (%d)", g.Min, g.Size))
 	case g.Layout.Segment < 0:
 		return g.say("the segment is negative")
+	case g.Each && g.Layout.Segment > 0:
+		return g.say("each member is wanted: that does not go with segments")
 	case (g.Layout.Segment > 0) != (g.Layout.SegmentLevel != ""):
 		return g.say("a segment needs both a size and a level")
 	case g.Layout.Balanced && g.Layout.Preferred == "":

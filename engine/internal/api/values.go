@@ -292,8 +292,9 @@ type Group struct {
 	MinGroups int `json:"minGroups,omitempty"`
 	// Whole says that its members are evicted for others all together or not at all, those above its minimum too.
 	Whole bool `json:"whole,omitempty"`
-	// Each says that every member is wanted as the minimum is, one after the other in the gang's turn: room is made for it, and it
-	// may be promised a start. It is for gangs without groups and segments.
+	// Each says that what is above the minimum is wanted as the minimum is, one after the other in the gang's turn: room is made for it,
+	// and it may be promised a start. Of a leaf that is every member, which does not go with segments; of a group with groups below it every
+	// one of these, with its own minimum. It has an effect where all groups above have it too.
 	Each   bool   `json:"each,omitempty"`
 	Layout Layout `json:"layout,omitzero"`
 }
@@ -648,7 +649,8 @@ type Rejected struct {
 //	               that it had by claims
 //	29 2026-11-19  Group.Each: members above the minimum that others are evicted for
 //	30 2026-11-19  Node.Machine: two Node objects of one machine are paid for once
-const SnapshotVersion = 30
+//	31 2026-11-19  Group.Each of groups, and of gangs with groups
+const SnapshotVersion = 31
 
 // Snapshot is everything a State knows, in canonical order. Times are in UTC.
 type Snapshot struct {

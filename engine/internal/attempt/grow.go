@@ -60,7 +60,7 @@ func (a *Attempts) notBegun(g *cluster.Gang, x *place.Search) why.Gate {
 func incomplete(b *cluster.Branch) why.Gate {
 	out := why.Gate{Cause: why.GangIncomplete, Object: b.Group.Name, Need: int64(b.Min()), Have: int64(len(b.Pods)), Certificate: -1}
 	if len(b.Children) > 0 { // fewer groups are there than must start
-		out.Resource, out.Need, out.Have = why.Groups, int64(b.MinGroups()), int64(len(b.Children))
+		out.Resource, out.Need, out.Have = why.Groups, int64(b.KeepGroups()), int64(len(b.Children))
 	}
 	return out
 }

@@ -50,7 +50,10 @@ func (b *Branch) Least(asks func(*Pod) int64) int64 {
 	} else {
 		n = b.MinGroups()
 		for _, c := range b.Children {
-			if c.Complete() {
+			switch {
+			case b.Has(c):
+				each = append(each, 0)
+			case c.Complete():
 				each = append(each, c.Least(asks))
 			}
 		}
@@ -88,7 +91,10 @@ func (b *Branch) Need() int {
 	}
 	var each []int
 	for _, c := range b.Children {
-		if c.Complete() {
+		switch {
+		case b.Has(c):
+			each = append(each, 0)
+		case c.Complete():
 			each = append(each, c.Need())
 		}
 	}
@@ -143,7 +149,9 @@ func (b *Branch) Must() []*Branch {
 	}
 	var out []*Branch
 	for _, c := range b.Children {
-		out = append(out, c.Must()...)
+		if !b.Has(c) {
+			out = append(out, c.Must()...)
+		}
 	}
 	return out
 }

@@ -288,12 +288,47 @@ func (b *Branch) Keep() int {
 	return len(b.Pods)
 }
 
-// MinGroups is how many groups below an inner branch must start.
+// MinGroups is how many groups below an inner branch are to have all that they need next: those that must start, and where each is wanted
+// one more than have it.
 func (b *Branch) MinGroups() int {
+	//mutate: gang-each-group-is-wanted
+	if b.beyond() && len(b.Lacks()) > 0 {
+		return b.Done() + 1
+	}
+	return b.KeepGroups()
+}
+
+// KeepGroups is how many groups below an inner branch must start, and without which it does not run.
+func (b *Branch) KeepGroups() int {
 	if b.Group.MinGroups > 0 {
 		return b.Group.MinGroups
 	}
 	return len(b.Children)
+}
+
+// beyond says whether the branch has its minimum and each of the groups below it is wanted all the same.
+func (b *Branch) beyond() bool { return b.Group.Each && b.Satisfied() }
+
+// Has says whether the group below the branch has all that it needs next: its minimum, and where the branch wants each group then also what is
+// wanted beyond the minimum.
+func (b *Branch) Has(c *Branch) bool {
+	return c.Satisfied() && (!b.beyond() || c.Need() == 0)
+}
+
+// Lacks lists the groups below the branch that do not have all that they need next, and could, because their members exist: by name, those
+// without their minimum first.
+func (b *Branch) Lacks() []*Branch {
+	var begins, more []*Branch
+	for _, c := range b.Children {
+		switch {
+		case b.Has(c) || !c.Complete():
+		case c.Satisfied():
+			more = append(more, c)
+		default:
+			begins = append(begins, c)
+		}
+	}
+	return append(begins, more...)
 }
 
 // Satisfied says whether the branch has its minimum on nodes.
@@ -301,14 +336,20 @@ func (b *Branch) Satisfied() bool {
 	if len(b.Children) == 0 {
 		return b.Allocated >= b.Keep()
 	}
-	return b.Done() >= b.MinGroups()
-}
-
-// Done counts the groups below the branch that have their minimum.
-func (b *Branch) Done() int {
 	n := 0
 	for _, c := range b.Children {
 		if c.Satisfied() {
+			n++
+		}
+	}
+	return n >= b.KeepGroups()
+}
+
+// Done counts the groups below the branch that have all that they need next.
+func (b *Branch) Done() int {
+	n := 0
+	for _, c := range b.Children {
+		if b.Has(c) {
 			n++
 		}
 	}
@@ -326,7 +367,7 @@ func (b *Branch) Complete() bool {
 			n++
 		}
 	}
-	return n >= b.MinGroups()
+	return n >= b.KeepGroups()
 }
 
 // Waiting counts the members without an allocation.

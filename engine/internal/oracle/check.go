@@ -108,7 +108,7 @@ func (a *audit) bounds(g engine.Gang) (out []bounded) {
 // minimum wants one more.
 func (a *audit) needs(g engine.Gang, group engine.Group) (out []int) {
 	if group.Name == "" && a.w.full(g, group) {
-		return []int{1}
+		return a.wanted(g, group)
 	}
 	var below []engine.Group
 	for _, c := range g.Groups {
@@ -133,6 +133,21 @@ func (a *audit) needs(g engine.Gang, group engine.Group) (out []int) {
 			out = append(out, a.like(waiting[:min(max(0, lacked), len(waiting))], wishes))
 		}
 		out = append(out, a.like(waiting, wishes)-(len(waiting)-lacked))
+	}
+	return out
+}
+
+// wanted lists what may be needed of a group that has its minimum: one more, and where each group below is wanted what that one needs.
+func (a *audit) wanted(g engine.Gang, group engine.Group) []int {
+	out := []int{1}
+	for _, c := range g.Groups {
+		switch {
+		case !group.Each || c.Parent != group.Name:
+		case a.w.full(g, c):
+			out = append(out, a.wanted(g, c)...)
+		default:
+			out = append(out, a.needs(g, c)...)
+		}
 	}
 	return out
 }

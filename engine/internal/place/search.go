@@ -186,7 +186,7 @@ func (x *Search) branch(b *cluster.Branch, sc index.Scope, next func() bool) boo
 	for _, sub := range x.scopes(b, sc) {
 		inside := func() bool { return x.pods(b, 0, b.Min()-b.Allocated, sub, next) }
 		if len(b.Children) > 0 {
-			inside = func() bool { return x.children(b, 0, b.MinGroups()-b.Done(), sub, next) }
+			inside = func() bool { return x.children(b.Lacks(), b.MinGroups()-b.Done(), sub, next) }
 		}
 		if inside() {
 			return true
@@ -198,26 +198,20 @@ func (x *Search) branch(b *cluster.Branch, sc index.Scope, next func() bool) boo
 	return false
 }
 
-// children gives need more of the groups, from the i-th on, their minimum, and goes on with next.
-func (x *Search) children(b *cluster.Branch, i, need int, sc index.Scope, next func() bool) bool {
+// children gives so many of the groups what they need next, and goes on with next.
+func (x *Search) children(groups []*cluster.Branch, need int, sc index.Scope, next func() bool) bool {
 	if need <= 0 {
 		return next()
 	}
-	if i == len(b.Children) {
+	if len(groups) == 0 {
 		return false
 	}
 	rest := func(need int) func() bool {
-		return func() bool { return x.children(b, i+1, need, sc, next) }
-	}
-	c := b.Children[i]
-	// A group that runs already needs nothing; MinGroups less Done has not counted it. A group
-	// whose pods are not all there cannot start, and others must make up the minimum.
-	if c.Satisfied() || !c.Complete() {
-		return rest(need)()
+		return func() bool { return x.children(groups[1:], need, sc, next) }
 	}
 	// With this group, or without it where others will do: of a gang that needs two of three groups
 	// every pair is tried.
-	return x.branch(c, sc, rest(need-1)) || !x.spent && rest(need)()
+	return x.branch(groups[0], sc, rest(need-1)) || !x.spent && rest(need)()
 }
 
 // scopes lists where the branch may be: the domains of its required level, the one its members run

@@ -266,7 +266,7 @@ func (t *running) divideBranch(b *cluster.Branch) (above []*unit, left []*cluste
 	}
 	// extra is how many groups run beyond the number that must. A group below its own minimum does not count: it is of no
 	// use, and sparing it for one that runs would leave the gang below its minimum.
-	extra := -b.MinGroups()
+	extra := -b.KeepGroups()
 	for _, c := range b.Children {
 		if runs(c) {
 			extra++
@@ -300,7 +300,7 @@ func runs(b *cluster.Branch) bool {
 			n++
 		}
 	}
-	return n >= b.MinGroups()
+	return n >= b.KeepGroups()
 }
 
 // bound counts the members of a leaf that are bound. Branch.Pods has no members that are on their way out.
