@@ -24,6 +24,7 @@ var giveWay []byte
 type workshop struct {
 	dir    string // of everything that is made
 	source string // the link to the module
+	cache  string // the folder that the module's path begins in
 }
 
 func prepare(ctx context.Context, dir string) (workshop, error) {
@@ -35,7 +36,9 @@ func prepare(ctx context.Context, dir string) (workshop, error) {
 	if err != nil {
 		return w, err
 	}
-	if err := relink(strings.TrimSpace(out), w.source); err != nil {
+	at := strings.TrimSpace(out)
+	w.cache = at[:max(0, strings.LastIndex(at, "/"+kubernetes+"@"))]
+	if err := relink(at, w.source); err != nil {
 		return w, fmt.Errorf("link to %s: %w", kubernetes, err)
 	}
 	if err := w.module(); err != nil {
@@ -98,9 +101,9 @@ func (w workshop) overlay() error {
 }
 
 // build compiles the tests of one folder below test/integration. They may need modules that we do not: the go.mod of their
-// own takes these up.
+// own takes these up. Paths are left out whatever GOFLAGS says, and start says where they begin (found).
 func (w workshop) build(ctx context.Context, folder string) error {
-	_, err := command(ctx, "go", "test", "-c", "-vet=off", "-mod=mod",
+	_, err := command(ctx, "go", "test", "-c", "-trimpath", "-vet=off", "-mod=mod",
 		"-modfile", filepath.Join(w.dir, "go.mod"), "-overlay", filepath.Join(w.dir, "overlay.json"),
 		"-o", w.binary(folder), kubernetes+"/test/integration/"+folder)
 	return err

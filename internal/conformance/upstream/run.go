@@ -103,7 +103,7 @@ func (w workshop) start(ctx context.Context, dir, pattern, skip, label, etcd str
 	}
 	cmd := exec.CommandContext(ctx, w.binary(dir), args...)
 	cmd.Dir = filepath.Join(w.source, "test", "integration", dir)
-	cmd.Env = append(os.Environ(), "KUBE_INTEGRATION_ETCD_URL="+etcd)
+	cmd.Env = append(append(os.Environ(), w.found()...), "KUBE_INTEGRATION_ETCD_URL="+etcd)
 	var out strings.Builder
 	cmd.Stdout = &out
 	log, err := os.Create(w.binary(dir) + "." + label + ".log")
@@ -118,6 +118,12 @@ func (w workshop) start(ctx context.Context, dir, pattern, skip, label, etcd str
 	}
 	fmt.Fprint(log, out.String())
 	return parse(dir, out.String())
+}
+
+// found tells tests that look for files beside their own source where that is. A binary without paths knows it only below the module cache,
+// and upstream's helpers complete it by these two variables (cmd/kube-apiserver/app/testing/testserver.go, pkgPath).
+func (w workshop) found() []string {
+	return []string{"TEST_SRCDIR=" + w.cache, "TEST_WORKSPACE=."}
 }
 
 var word = regexp.MustCompile(`(?m)^ *--- (PASS|FAIL|SKIP): (\S+) \(`)
