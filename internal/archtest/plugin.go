@@ -1,8 +1,9 @@
 package archtest
 
-// PluginPackages is how many packages kubectl-berth may compile, the standard library's and ours with them: 1,074 in November 2026.
-// The whole build from an empty cache has a bar of two minutes, and it grows with them.
-const PluginPackages = 1080
+// PluginPackages is how many packages of others kubectl-berth may compile, the standard library's with them: 961 in November 2026.
+// The whole build from an empty cache has a bar of two minutes, and it grows with them. Ours do not count: it takes no longer to compile
+// two where there was one.
+const PluginPackages = 965
 
 // Plugin are the modules of others of which kubectl-berth compiles packages, by whatever way. One that is new here is compiled by all who build
 // it: the commit says what that costs (go build -debug-actiongraph gives the time of each package). Those that must not come are
