@@ -255,6 +255,7 @@ func (y *cycle) grow(g *cluster.Gang) {
 	case len(behind) == 0:
 		if told {
 			y.Plan.Waiting = slices.DeleteFunc(y.Plan.Waiting, func(w api.Waiting) bool { return w.Gang == g.Key })
+			y.times.TakeBack(g)
 		}
 		y.started(g, t, x.Model(), m)
 		return

@@ -123,6 +123,15 @@ func (c *Calendar) Promise(g *cluster.Gang, t cluster.Turn, gates []why.Gate, mu
 // reason that no end of work changes.
 func (c *Calendar) Withdraw(g *cluster.Gang) { c.drop(c.Standing(g)) }
 
+// TakeBack takes back what this plan promises the gang, of which some more starts now: a gang has one answer in a plan. It is promised the
+// rest by the next one.
+func (c *Calendar) TakeBack(g *cluster.Gang) {
+	plan := &c.draft.Plan
+	plan.Promises = slices.DeleteFunc(plan.Promises, func(p api.Promise) bool { return p.Gang == g.Key })
+	plan.Changes = slices.DeleteFunc(plan.Changes, func(ch api.Change) bool { return ch.Promise != nil && ch.Promise.Gang == g.Key })
+	c.drop(c.Standing(g))
+}
+
 // drop forgets the promise; nil: there is none.
 func (c *Calendar) drop(p *api.Promise) {
 	if p != nil {
