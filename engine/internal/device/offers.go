@@ -518,8 +518,9 @@ func (o *Offers) Pieces(c *api.Claims) int64 {
 	share := func(counter int, amount int64) int64 { return amount * api.Whole / max(1, all[counter]) }
 	counted := make([]bool, len(o.left))
 	var left, need int64
-	// left counts each counter once, whoever draws on it. need adds, for each request, the device that takes least:
-	// least is a floor, so the result errs on the side of trying.
+	up := func(n, by int64) int64 { return (n + by - 1) / by }
+	// left counts each counter once, whoever draws on it, and is rounded up. need adds, for each request, the device that takes
+	// least, rounded down: the result errs on the side of trying.
 	for _, r := range c.Requests {
 		least := int64(math.MaxInt64)
 		for i := range o.told {
@@ -533,7 +534,7 @@ func (o *Offers) Pieces(c *api.Claims) int64 {
 				// A shared device that somebody has whole has its capacity, and gives none.
 				if !counted[d.counter] && (!o.told[i].Shared || o.holders[i] == 0) {
 					counted[d.counter] = true
-					left += share(d.counter, max(0, o.left[d.counter]))
+					left += up(max(0, o.left[d.counter])*api.Whole, max(1, all[d.counter]))
 				}
 			}
 			if len(draws) == 0 {
@@ -548,5 +549,5 @@ func (o *Offers) Pieces(c *api.Claims) int64 {
 		}
 		need += least
 	}
-	return left * api.Whole / max(1, need)
+	return up(left*api.Whole, max(1, need))
 }
