@@ -20,6 +20,7 @@ type Volumes struct {
 
 	claims  map[string]*corev1.PersistentVolumeClaim // by namespace/name
 	volumes map[string]*corev1.PersistentVolume
+	naming  map[string]map[string]bool // claims that name a volume as theirs, by its name
 	classes map[string]*storagev1.StorageClass
 	users   map[string]map[string]*corev1.Pod // pods of ours that wait for a node, by claim, then by key
 	holders map[string]map[string]*corev1.Pod // pods on a node, of any scheduler, in the same way
@@ -50,7 +51,7 @@ type Nodes interface {
 func New(o Options) *Volumes {
 	return &Volumes{
 		nodes: o.Nodes, evictable: o.Evictable, wake: o.Wake,
-		claims: make(map[string]*corev1.PersistentVolumeClaim), volumes: make(map[string]*corev1.PersistentVolume),
+		claims: make(map[string]*corev1.PersistentVolumeClaim), volumes: make(map[string]*corev1.PersistentVolume), naming: make(map[string]map[string]bool),
 		classes: make(map[string]*storagev1.StorageClass), users: make(map[string]map[string]*corev1.Pod), holders: make(map[string]map[string]*corev1.Pod),
 		again: make(map[string]bool), stale: make(map[string]bool), promised: newPromised(), attached: newAttachments(),
 	}
@@ -71,7 +72,19 @@ func (s *Volumes) SetClaim(key string, c *corev1.PersistentVolumeClaim) {
 	if s.claims[key] = c; c == nil {
 		delete(s.claims, key)
 	}
+	s.name(key, was, c)
 	s.moved(key)
+}
+
+// name keeps which claims name which volume: most volumes name the claim that has them, and a claim may name one that is not there, or is
+// another's.
+func (s *Volumes) name(key string, was, is *corev1.PersistentVolumeClaim) {
+	if was != nil && was.Spec.VolumeName != "" {
+		cut(s.naming, was.Spec.VolumeName, key)
+	}
+	if is != nil && is.Spec.VolumeName != "" {
+		insert(s.naming, is.Spec.VolumeName, key, true)
+	}
 }
 
 // SetVolume takes in a volume.
@@ -97,6 +110,9 @@ func (s *Volumes) volumeMoved(v *corev1.PersistentVolume) {
 		s.stale[volume.GetPersistentVolumeClass(v)] = true
 	}
 	s.moved(claimOf(v))
+	for claim := range s.naming[v.Name] { //archtest:any-order it fills a set
+		s.moved(claim)
+	}
 }
 
 // claimOf is the key of the claim that has the volume, "" for none.

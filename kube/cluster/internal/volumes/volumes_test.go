@@ -104,8 +104,8 @@ func answers(s *Volumes, pods map[string]*corev1.Pod) map[string]string {
 }
 
 // What is said of pods follows from the objects that there are, whatever came and went, and each pod of which something else is said than
-// before is among those that are to be looked at. A claim is bound to the volume that is bound to it, as the API server's controllers have it:
-// each has a volume of its own here, which may be free, or be there before the claim knows of it.
+// before is among those that are to be looked at. Each claim has a volume of its own here, which may be free, be there before the claim knows of
+// it, or name another claim.
 func TestVolumesFollow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		nodes := newNodes()
@@ -126,7 +126,7 @@ func TestVolumesFollow(t *testing.T) {
 				delete(claims, "default/"+claim)
 				is.SetClaim("default/"+claim, nil)
 			case 3, 4:
-				stored[volume] = testVolume(volume, node, rapid.SampledFrom([]string{claim, ""}).Draw(t, "of"))
+				stored[volume] = testVolume(volume, node, rapid.SampledFrom([]string{claim, claim, "", "a"}).Draw(t, "of"))
 				is.SetVolume(stored[volume])
 			case 5:
 				if v := stored[volume]; v != nil {
