@@ -109,7 +109,7 @@ func TestInstallOnce(t *testing.T) {
 	if diff := cmp.Diff(map[string]int32{"a": 1, "b": 2}, s.poolNodes()); diff != "" {
 		t.Error(diff)
 	}
-	if n := s.count("PATCH", "/apis/apps/v1/namespaces/gpu-operator/daemonsets/"); n != 10 {
+	if n := s.count("PATCH", "/apis/apps/v1/namespaces/gpu-operator/daemonsets/"); n != 11 {
 		t.Errorf("%d DaemonSets", n)
 	}
 	if n := s.count("PATCH", "/apis/resource.k8s.io/v1/deviceclasses/gpu.nvidia.com"); n != 1 {
@@ -149,7 +149,7 @@ func TestAnInstallationThatBrokeOffIsFinished(t *testing.T) {
 	if err := Install(t.Context(), s.start(t), []v1alpha1.Pool{*plainPool("a", 1)}); err != nil {
 		t.Fatal(err)
 	}
-	if !s.installed || s.count("PATCH", "/apis/apps/v1/") != 10 || len(s.pools) != 1 {
+	if !s.installed || s.count("PATCH", "/apis/apps/v1/") != 11 || len(s.pools) != 1 {
 		t.Errorf("installed %t, pools %v, %v", s.installed, s.poolNodes(), s.requests)
 	}
 }

@@ -69,6 +69,10 @@ var hostile = map[string][]string{
 	"nvidia.com/nouse-gpuuuid":    {"GPU-0", "nonsense"},
 	"nvidia.com/vgpu-mode":        {"hami-core", "mig"},
 	"nvidia.com/numa-bind":        {"true", "nonsense"},
+	"volcano.sh/vgpu-mode":        {"hami-core", "mig"},
+
+	"volcano.sh/vgpu-use-gpuuuid":   {"GPU-0", "nonsense"},
+	"volcano.sh/vgpu-nouse-gpuuuid": {"GPU-0", "nonsense"},
 
 	"hami.io/node-scheduler-policy": {"spread", "nonsense"},
 	"hami.io/gpu-scheduler-policy":  {"spread", "nonsense"},
