@@ -2,6 +2,7 @@ package facts
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -21,6 +22,27 @@ func Named(p *corev1.Pod, key string) string {
 		return v
 	}
 	return p.Labels[key]
+}
+
+// CrewLabels are what operators, by API group, mark the pods of one object with. A kind that is not known is taken for a training.
+var CrewLabels = map[string]string{
+	"jobset.x-k8s.io": "jobset.sigs.k8s.io/jobset-name", "kubeflow.org": "training.kubeflow.org/job-name", "leaderworkerset.x-k8s.io": "leaderworkerset.sigs.k8s.io/name",
+	"ray.io": "ray.io/cluster", "batch.volcano.sh": "volcano.sh/job-name",
+}
+
+// labelled are the pods that the object's operator marked with its name, and whose controller is not seen: what stands between the two may
+// not be read, as the Job of an MPIJob's launcher.
+func (f *Facts) labelled(o *unstructured.Unstructured) (out []*corev1.Pod) {
+	key := CrewLabels[o.GroupVersionKind().Group]
+	if key == "" {
+		return nil
+	}
+	for _, p := range f.Pods {
+		if p.Namespace == o.GetNamespace() && p.Labels[key] == o.GetName() && metav1.GetControllerOf(p) != nil && f.Controller(p) == nil {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 // namedBy are the pods that name the PodGroup of another project.

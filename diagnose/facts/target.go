@@ -230,6 +230,11 @@ func (f *Facts) PodsMadeBy(o Object) []*corev1.Pod {
 	}
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		out = append(out, f.namedBy(u)...)
+		for _, p := range f.labelled(u) {
+			if !slices.Contains(out, p) {
+				out = append(out, p)
+			}
+		}
 	}
 	if c, ok := o.(*schedulingv1alpha3.CompositePodGroup); ok {
 		for _, p := range f.Pods {

@@ -55,7 +55,7 @@ func (m *maker) jobSet(w *Workload, u *unstructured.Unstructured) error {
 			if j.Spec.Template.Labels == nil {
 				j.Spec.Template.Labels = make(map[string]string)
 			}
-			j.Spec.Template.Labels[crewLabels["jobset.x-k8s.io"]] = u.GetName()
+			j.Spec.Template.Labels[facts.CrewLabels["jobset.x-k8s.io"]] = u.GetName()
 			j.Spec.Template.Labels["jobset.sigs.k8s.io/replicatedjob-name"] = of.Name
 			keepApart(j, u)
 			w.mount(&j.Spec.Template.Spec)
@@ -100,15 +100,8 @@ func (w *Workload) mount(spec *corev1.PodSpec) {
 	}
 }
 
-// crewLabels are what operators, by API group, mark the pods of one object with: who looks for those that work together goes by
-// them. A kind that is not known is taken for a training.
-var crewLabels = map[string]string{
-	"jobset.x-k8s.io": "jobset.sigs.k8s.io/jobset-name", "kubeflow.org": "training.kubeflow.org/job-name", "leaderworkerset.x-k8s.io": "leaderworkerset.sigs.k8s.io/name",
-	"ray.io": "ray.io/cluster", "batch.volcano.sh": "volcano.sh/job-name",
-}
-
 // CrewLabels are the keys of labels that operators give to pods after the name of their object, sorted.
-func CrewLabels() []string { return slices.Sorted(maps.Values(crewLabels)) }
+func CrewLabels() []string { return slices.Sorted(maps.Values(facts.CrewLabels)) }
 
 func suspended(u *unstructured.Unstructured) bool {
 	_, yes := facts.Suspended(u)
@@ -146,7 +139,7 @@ func (m *maker) generic(w *Workload, u *unstructured.Unstructured) error {
 		if t.Labels == nil {
 			t.Labels = make(map[string]string)
 		}
-		t.Labels[cmp.Or(crewLabels[u.GroupVersionKind().Group], crewLabels["kubeflow.org"])] = u.GetName()
+		t.Labels[cmp.Or(facts.CrewLabels[u.GroupVersionKind().Group], facts.CrewLabels["kubeflow.org"])] = u.GetName()
 		name := f.name
 		if len(s.found) == 1 {
 			name = ""

@@ -6,6 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
+
+	"github.com/berth-dev/berth/diagnose/facts"
 )
 
 // leaderWorkerTemplate is what matters here of the template of a LeaderWorkerSet's groups.
@@ -129,7 +131,7 @@ func (m *maker) leaderWorkers(u *unstructured.Unstructured, of *leaderWorkerTemp
 	if t.Labels == nil {
 		t.Labels = make(map[string]string)
 	}
-	t.Labels[crewLabels["leaderworkerset.x-k8s.io"]], t.Labels[lwsGroupIndex] = u.GetName(), fmt.Sprint(group)
+	t.Labels[facts.CrewLabels["leaderworkerset.x-k8s.io"]], t.Labels[lwsGroupIndex] = u.GetName(), fmt.Sprint(group)
 	by, apart := u.GetAnnotations()[lwsExclusive], u.GetAnnotations()[lwsSubgroupExclusive]
 	if by != "" {
 		exclusive(t, lwsGroup, fmt.Sprintf("%s-%d", u.GetName(), group), by, nil)

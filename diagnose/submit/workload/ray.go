@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/kube/dialect/controllers"
 )
 
@@ -152,7 +153,7 @@ func (m *maker) rayPods(w *Workload, u, cluster *unstructured.Unstructured, from
 		if t.Labels == nil {
 			t.Labels = make(map[string]string)
 		}
-		t.Labels[crewLabels["ray.io"]], t.Labels[rayNodeType], t.Labels[rayGroup] = cluster.GetName(), role, group
+		t.Labels[facts.CrewLabels["ray.io"]], t.Labels[rayNodeType], t.Labels[rayGroup] = cluster.GetName(), role, group
 		w.add(m.standIn(u, name, at, t, wanted[group]))
 	}
 	add("headGroupSpec", "head", rayHead, path+"/headGroupSpec/template", &spec.Head.Template)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berth-dev/berth/diagnose/facts"
 	"github.com/berth-dev/berth/kube/dialect"
 )
 
@@ -204,7 +205,7 @@ func (m *maker) volcanoPods(w *Workload, above, u *unstructured.Unstructured, ta
 	for _, from := range []map[string]string{u.GetLabels(), u.GetAnnotations()} { // which are passed on
 		maps.Copy(t.Annotations, volcanoKeys(from))
 	}
-	t.Labels[crewLabels["batch.volcano.sh"]] = u.GetName()
+	t.Labels[facts.CrewLabels["batch.volcano.sh"]] = u.GetName()
 	t.Annotations["scheduling.volcano.sh/group-name"] = u.GetName()
 	t.Annotations[volcanoTaskKey], t.Labels[volcanoTaskKey] = task.Name, task.Name
 	for i, name := range w.mounts {
