@@ -16,10 +16,18 @@ const (
 // leastText is how short a column of free text may become before other columns give way to it.
 const leastText = 16
 
+// mostPadding is how wide a column of names is made for its widest cell, and mostTextPadding one of text: whoever may name an object would
+// else make the line of every other one as long, by a name of 253 characters in each column. A cell that is wider is written whole, and moves
+// the rest of its own line alone.
+const (
+	mostPadding     = 80
+	mostTextPadding = 240
+)
+
 // column is one of a table.
 type column struct {
 	head string
-	// text may be shortened: it is for reading. Names are for copying, and never are.
+	// text may be shortened to fit a terminal: it is for reading. Names are for copying, and never are.
 	text bool
 	// spare is left out where the terminal is too narrow, the highest first. 0 stays.
 	spare int
@@ -47,7 +55,7 @@ func (t *table) write(out io.Writer, width int) error {
 	for i := range shown {
 		shown[i] = i
 	}
-	widths, space := t.widths(), gap
+	widths, space := t.widths(width > 0), gap
 	for width > 0 && !t.fit(widths, shown, space, width) {
 		if space != narrowGap {
 			space = narrowGap
@@ -60,7 +68,7 @@ func (t *table) write(out io.Writer, width int) error {
 		}
 		shown = slices.Delete(shown, next, next+1)
 	}
-	_, err := io.WriteString(out, t.render(widths, shown, space))
+	_, err := io.WriteString(out, t.render(widths, shown, space, width > 0))
 	return err
 }
 
@@ -78,12 +86,19 @@ func (t *table) fit(widths, shown []int, space, width int) bool {
 	return true
 }
 
-func (t *table) widths() []int {
+// widths are how wide the columns are made; on a terminal, text is shortened later, as far as it must.
+func (t *table) widths(terminal bool) []int {
 	w := make([]int, len(t.columns))
 	for i, c := range t.columns {
 		w[i] = utf8.RuneCountInString(c.head)
 		for _, row := range t.rows {
 			w[i] = max(w[i], utf8.RuneCountInString(row[i]))
+		}
+		switch {
+		case !c.text:
+			w[i] = min(w[i], mostPadding)
+		case !terminal:
+			w[i] = min(w[i], mostTextPadding)
 		}
 	}
 	return w
@@ -130,7 +145,7 @@ func (t *table) squeeze(widths, shown []int, over int) {
 	}
 }
 
-func (t *table) render(widths, shown []int, space int) string {
+func (t *table) render(widths, shown []int, space int, terminal bool) string {
 	var b strings.Builder
 	line := func(cell func(i int) string) {
 		var l strings.Builder
@@ -138,8 +153,11 @@ func (t *table) render(widths, shown []int, space int) string {
 			if at > 0 {
 				l.WriteString(strings.Repeat(" ", space))
 			}
-			text := shorten(cell(i), widths[i])
-			l.WriteString(text + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text)))
+			text := cell(i)
+			if terminal && t.columns[i].text {
+				text = shorten(text, widths[i])
+			}
+			l.WriteString(text + strings.Repeat(" ", max(0, widths[i]-utf8.RuneCountInString(text))))
 		}
 		b.WriteString(strings.TrimRight(l.String(), " ") + "\n")
 	}

@@ -8,6 +8,30 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// One name that is as long as names may be is written whole, and makes no other line longer.
+func TestALongNameIsOfItsOwnLine(t *testing.T) {
+	name, text := strings.Repeat("n", 253), strings.Repeat("t", 2000)
+	lines := table{
+		columns: []column{{head: "NAME"}, {head: "QUEUE"}, {head: "NOW", text: true}, {head: "WHY", text: true}},
+		rows:    [][]string{{name, name, text, "why"}, {"job/short", "team", "runs", "it does"}},
+	}
+	for _, width := range []int{0, 120} {
+		var got strings.Builder
+		if err := lines.write(&got, width); err != nil {
+			t.Fatal(err)
+		}
+		all := strings.Split(got.String(), "\n")
+		if strings.Count(all[1], name) != 2 || width == 0 && !strings.Contains(all[1], text) {
+			t.Errorf("%d columns: the names and the text are not whole: %s", width, all[1])
+		}
+		for _, line := range []string{all[0], all[2]} {
+			if n := len(line); n > 2*mostPadding+mostTextPadding+40 {
+				t.Errorf("%d columns: %q has %d", width, line, n)
+			}
+		}
+	}
+}
+
 func TestATableFitsTheTerminal(t *testing.T) {
 	lines := table{
 		columns: []column{{head: "NAME"}, {head: "AGE", spare: 2}, {head: "QUEUE", spare: 1}, {head: "WHY", text: true}},
