@@ -81,11 +81,11 @@ func ExtendedOf(p *corev1.Pod) []string {
 	var out []string
 	for i := range p.Spec.Containers {
 		for name := range p.Spec.Containers[i].Resources.Limits {
-			if s := string(name); strings.Contains(s, "/") && !strings.Contains(s, "kubernetes.io/") && !slices.Contains(out, s) {
+			if s := string(name); strings.Contains(s, "/") && !strings.Contains(s, "kubernetes.io/") {
 				out = append(out, s)
 			}
 		}
 	}
 	slices.Sort(out)
-	return out
+	return slices.Compact(out)
 }

@@ -136,8 +136,9 @@ func nowhere(c *check.Case) bool {
 // tooMuch are the resources of which the pod asks for more than any of the nodes could have.
 func tooMuch(c *check.Case, nodes []*check.NodeFit) []string {
 	var out []string
-	for _, name := range podspec.Names(podspec.TotalRequests(c.Pod)) {
-		ask := podspec.Requested(c.Pod, string(name))
+	requests := podspec.TotalRequests(c.Pod)
+	for _, name := range podspec.Names(requests) {
+		ask := podspec.Amount(string(name), requests[name])
 		fits := ask == 0 || place.Gap(c, string(name)) || place.Nowhere(c, string(name)) // not its size, but what nodes advertise, is the matter
 		for _, n := range nodes {
 			fits = fits || place.CouldHave(n.Node, string(name)) >= ask

@@ -40,11 +40,16 @@ var verdicts = []struct {
 	{"", regexp.MustCompile(`request is waiting for cluster resources become available()|Scheduling has timed out due to insufficient resources()`)},
 }
 
+// mostWords is how much of a text is read: schedulers write a few kilobytes at most.
+const mostWords = 16 << 10
+
 // ReadVerdict finds such words in a text.
 func ReadVerdict(text string) (Verdict, bool) {
+	text = strings.ToValidUTF8(text[:min(len(text), mostWords)], "")
+	text, _, _ = strings.Cut(text, " preemption: ")
+	text = strings.TrimSuffix(text, ".")
 	for _, row := range verdicts {
-		text, _, _ := strings.Cut(text, " preemption: ")
-		if m := row.words.FindStringSubmatch(strings.TrimSuffix(text, ".")); m != nil {
+		if m := row.words.FindStringSubmatch(text); m != nil {
 			i := slices.IndexFunc(m[1:], func(s string) bool { return s != "" })
 			v := Verdict{Cause: row.cause, Text: strings.TrimSpace(m[0])}
 			if i >= 0 {

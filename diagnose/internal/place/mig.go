@@ -77,9 +77,10 @@ func DivideAnew(c *check.Case, whole int64, parts []gpustack.MIGProfile, nodes [
 // Attracted are the nodes that the pod's own wishes about labels allow.
 func Attracted(c *check.Case, f *check.Fit) []*check.NodeFit {
 	var out []*check.NodeFit
+	required := nodeaffinity.GetRequiredNodeAffinity(c.Pod) // to parse it costs far more than to match it
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
-		if ok, err := nodeaffinity.GetRequiredNodeAffinity(c.Pod).Match(n.Node); ok && err == nil {
+		if ok, err := required.Match(n.Node); ok && err == nil {
 			out = append(out, n)
 		}
 	}

@@ -11,8 +11,13 @@ import (
 	"github.com/berth-dev/berth/diagnose/facts"
 )
 
-// Pools are Berth's pools, completed with their defaults, in order of name.
-func Pools(f *facts.Facts) (out []*v1alpha1.Pool) {
+// pools are Berth's, in order of name.
+type pools []*v1alpha1.Pool
+
+// Pools are Berth's pools, completed with their defaults, in order of name. They are not written to.
+func Pools(f *facts.Facts) []*v1alpha1.Pool { return facts.Derive(f, readPools) }
+
+func readPools(f *facts.Facts) (out pools) {
 	for _, u := range f.Foreign["Pool.berth.dev"] {
 		p := &v1alpha1.Pool{}
 		if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, p) != nil {
