@@ -13,6 +13,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/convert"
 )
 
 // Diagnoser answers questions about one set of facts. It is for one goroutine.
@@ -34,7 +35,7 @@ func New(f *facts.Facts, m Model) *Diagnoser {
 	if !f.Sees("nodes", "") || !f.Sees("pods", "") {
 		m = nil
 	}
-	return &Diagnoser{facts: f, model: m, checks: Checks(), alike: mostTogether}
+	return &Diagnoser{facts: f.Bounded(), model: m, checks: Checks(), alike: mostTogether}
 }
 
 // NewLoaded is New with a model that holds everything that does not wait already, as Load gives it. Of pods to come that are
@@ -117,8 +118,12 @@ func (d *Diagnoser) judge(f *facts.Facts, target facts.Ref, top facts.Object) *j
 		}
 	}
 	for _, c := range j.cases {
+		cut := c.Waits() && c.Fit != nil && len(convert.AboveLimits(c.Pod)) > 0
 		for _, check := range d.checks {
 			for _, found := range check.Find(c) {
+				if cut && found.Fit { // it compares nodes with a part of what the pod asks for
+					continue
+				}
 				found.Check, found.Pod = check, c.Pod
 				found.Layer, found.Owner = cmp.Or(found.Layer, check.Layer), cmp.Or(found.Owner, check.Owner)
 				found.Stage = cmp.Or(found.Stage, check.Stage)
@@ -213,7 +218,8 @@ func (d *Diagnoser) why(top facts.Object) Diagnosis {
 	j := d.judge(d.facts, target, top)
 	out.State = j.cases[0].State
 	out.Scheduler = d.asServed(j)
-	if d.trials = mostTrials; d.brief {
+	above := aboveLimits(j.cases)
+	if d.trials = mostTrials; d.brief || above != nil { // what is tried on a pod that was cut says nothing of the real one
 		d.trials = 0
 	}
 	t := &trial{d: d, target: target, top: top, base: j}
@@ -228,6 +234,7 @@ func (d *Diagnoser) why(top facts.Object) Diagnosis {
 	if first == nil || first.Healthy && d.contradicted(&out, j) {
 		d.healthy(&out, j)
 		d.blind(&out, j.cases[0])
+		above.note(&out, nil)
 		d.limited(&out, j, nil)
 		return out
 	}
@@ -244,10 +251,13 @@ func (d *Diagnoser) why(top facts.Object) Diagnosis {
 	if e := j.expects(); e != nil && (first.Layer == check.L3 || first.Healthy) { // it knows who else waits
 		out.ETA = e
 	}
-	out.Fixes = t.fixes()
+	if above == nil {
+		out.Fixes = t.fixes()
+	}
 	if len(out.Fixes) == 0 {
 		out.Advice = first.Advice
 	}
+	above.note(&out, first)
 	d.limited(&out, j, first)
 	return out
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/internal/place"
 	"github.com/berth-dev/berth/engine"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/convert"
 )
 
 // Model is the scheduler's reading of objects and the engine behind it: kube/scheduler has it. What-ifs are tried by
@@ -313,6 +314,9 @@ func (s *session) fit(c *check.Case) *check.Fit {
 	excluded := place.ReasonsByNode(f.Exclusions)
 	f.Explanation, f.Starts, f.Missing = s.model.Try(key, c.Now)
 	overrule(f, c)
+	if f.Cause != why.InvalidObject && len(convert.AboveLimits(c.Pod)) > 0 {
+		return nil // it was asked of a pod without terms, which another scheduler heeds
+	}
 	if f.Cause == why.QueueMissing && !c.Sees("berthqueues.berth.dev", "") {
 		return nil // it was not given the queues
 	}

@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
+
+	"github.com/berth-dev/berth/kube/convert"
 )
 
 // OwnersOf are the owners of the pod from top down; the pod itself where it has none.
@@ -425,7 +427,7 @@ func JobEnded(j *batchv1.Job) batchv1.JobConditionType {
 	return ""
 }
 
-// PodFrom is a pod as the object would make it.
+// PodFrom is a pod as the object would make it, as Bounded has those that exist.
 func (f *Facts) PodFrom(o Object, number int) *corev1.Pod {
 	t := TemplateOf(o)
 	if t == nil {
@@ -447,7 +449,7 @@ func (f *Facts) PodFrom(o Object, number int) *corev1.Pod {
 		p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &g.Name}
 	}
 	p.Status.Phase = corev1.PodPending
-	return p
+	return convert.Bounded(p)
 }
 
 // claimEach gives a pod to come the volumes of claims that each pod has one of, as far as the claims exist: its controller makes the others

@@ -90,7 +90,7 @@ var Rules = map[string]Rule{
 
 	"diagnose": {Ring: Pure, Imports: []string{
 		"api/v1alpha1", "diagnose/check", "diagnose/check/l1", "diagnose/check/l2", "diagnose/check/l3", "diagnose/check/l4", "diagnose/edit", "diagnose/facts",
-		"diagnose/internal/history", "diagnose/internal/life", "diagnose/internal/place", "diagnose/internal/podspec", "diagnose/internal/queue", "diagnose/internal/signs", "diagnose/internal/wording", "engine", "engine/why",
+		"diagnose/internal/history", "diagnose/internal/life", "diagnose/internal/place", "diagnose/internal/podspec", "diagnose/internal/queue", "diagnose/internal/signs", "diagnose/internal/wording", "engine", "engine/why", "kube/convert",
 	}, Objects: true, Tests: []string{"api/v1alpha1", "diagnose/doctor", "kube/cluster", "kube/devices", "kube/inspect"}},
 	"diagnose/check": {Ring: Pure, Imports: []string{
 		"diagnose/edit", "diagnose/facts", "diagnose/internal/podspec", "engine", "engine/why",

@@ -39,6 +39,41 @@ func Trim(p *corev1.Pod) {
 	}
 }
 
+// AboveLimits says which limits the pod is above; none: nil. What compares a pod that somebody wrote with each node should look at one that
+// is above none, or at Bounded.
+func AboveLimits(p *corev1.Pod) []string {
+	t := tally{problems: overLimits(p)}
+	t.most(len(p.Spec.ResourceClaims), MaxResourceClaims, "spec.resourceClaims")
+	return t.problems
+}
+
+// Bounded is the pod; where that is above a limit, a copy whose lists are cut as Trim cuts them: it is still above one. It keeps what
+// nobody here reads, and all its containers: what they ask for in all stays true of the resources that are left.
+func Bounded(p *corev1.Pod) *corev1.Pod {
+	if len(AboveLimits(p)) == 0 {
+		return p
+	}
+	p = p.DeepCopy()
+	s := &p.Spec
+	for _, list := range [][]corev1.Container{s.InitContainers, s.Containers} {
+		for i := range list {
+			trimResources(list[i].Resources.Requests)
+			trimResources(list[i].Resources.Limits)
+		}
+	}
+	cutLists(p)
+	return p
+}
+
+// cutLists cuts the lists of a pod that is above a limit.
+func cutLists(p *corev1.Pod) {
+	s := &p.Spec
+	s.Volumes, s.Tolerations, s.ResourceClaims = cutTo(s.Volumes, MaxVolumes), cutTo(s.Tolerations, MaxTolerations), cutTo(s.ResourceClaims, MaxResourceClaims)
+	trimLists(s)
+	trimRules(s)
+	trimLabels(p.Labels, MaxPodLabels)
+}
+
 // TrimOwner does the same with annotations of a controller.
 func TrimOwner(o metav1.Object) { trimAnnotations(o.GetAnnotations()) }
 

@@ -54,7 +54,7 @@ func controllerReports(c *check.Case) []check.Finding {
 // controller put there is that controller's.
 func ungated(c *check.Case, gate string) []edit.Edit {
 	t := facts.TemplateFor(c.Owner(), c.Pod)
-	if t == nil || signs.HasOpener(c, gate) || !c.Sees("deployments.apps", "") {
+	if t == nil || len(c.Pod.Spec.SchedulingGates) > signs.MostGates || signs.HasOpener(c, gate) || !c.Sees("deployments.apps", "") {
 		return nil
 	}
 	at := slices.IndexFunc(c.Pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == gate })

@@ -119,10 +119,13 @@ func saying(reason, message string) string {
 	return " (" + reason + "): " + wording.Shortened(words, 200)
 }
 
+// MostGates is how many gates of a pod are told: while there are more, taking some of these away leaves others in their place.
+const MostGates = 16
+
 // gates are the pod's scheduling gates, whatever their names.
 func gates(c *check.Case) []Sign {
 	var out []Sign
-	for _, g := range c.Pod.Spec.SchedulingGates {
+	for _, g := range c.Pod.Spec.SchedulingGates[:min(len(c.Pod.Spec.SchedulingGates), MostGates)] {
 		domain, _, _ := strings.Cut(g.Name, "/")
 		place := placeOf(domain, "", "", "")
 		s := Sign{
