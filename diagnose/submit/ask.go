@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/berth-dev/berth/diagnose"
 	"github.com/berth-dev/berth/diagnose/check"
 	"github.com/berth-dev/berth/diagnose/edit"
@@ -52,6 +54,14 @@ func (p *planner) ask(s *submission, at *workload.Part) (diagnose.Diagnosis, err
 		d.Fixes[i].Edit, d.Fixes[i].Outcome = s.named(d.Fixes[i].Edit, target), s.named(d.Fixes[i].Outcome, target)
 	}
 	return d, nil
+}
+
+// beside diagnoses a pod that waits beside others, which are in the model.
+func (p *planner) beside(others []*corev1.Pod, pod *corev1.Pod) (diagnose.Diagnosis, bool) {
+	d := diagnose.NewLoaded(p.facts.Beside(append(slices.Clone(others), pod)), p.model)
+	d.Until(p.late)
+	out, err := d.Why(facts.RefTo(pod))
+	return out, err == nil && blocks(&out)
 }
 
 // named has a sentence speak of the workload where it speaks of what stands for it.

@@ -57,7 +57,7 @@ func (c *checker) fits(target facts.Object, pods int64) (int, bool) {
 	}
 	is := metaOf(objectsOf(w))
 	c.alone.model.Set(is...)
-	n := c.tryAlone(w.Parts[0].Pods)
+	n := len(c.tryAlone(w.Parts[0].Pods).where)
 	c.alone.model.Delete(is...)
 	c.alone.model.Set(metaOf(was)...)
 	return n, n > 0

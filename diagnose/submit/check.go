@@ -48,10 +48,12 @@ type submission struct {
 	enough bool          // to run
 	first  *corev1.Pod   // that the plan does not start; nil: it starts all
 	waits  Workload      // what the plan has it wait for
-	past   string        // why the node that it names, past every scheduler, does not take it; "": it does, or none is named
-	result Workload
-	shaped string // see shape
-	fault  *workload.Fault
+	// letInAlone is how many of its pods start on the cluster without other work, where something other than room stops the next; 0: nothing does.
+	letInAlone int
+	past       string // why the node that it names, past every scheduler, does not take it; "": it does, or none is named
+	result     Workload
+	shaped     string // see shape
+	fault      *workload.Fault
 }
 
 // unplanned says whether its pods will not exist, as the API server refuses them.
@@ -160,8 +162,8 @@ func newChecker(w World) *checker {
 // planner makes a planner that stops trying edits out when the time is up.
 func (c *checker) planner(f *facts.Facts) *planner {
 	p := newPlanner(f, c.world.Model)
-	if c.world.Late != nil {
-		p.why.Until(c.world.Late)
+	if p.late = c.world.Late; p.late != nil {
+		p.why.Until(p.late)
 	}
 	return p
 }

@@ -26,7 +26,9 @@ func (c *checker) verify(s *submission, fixes []Fix) []Fix {
 		if f.Patch == nil {
 			f.Then = Waits
 			if len(s.pods) > 1 && c.now.GangOf(s.pods[0]) == "" && f.Outcome != "" { // a diagnosis tries one of those alike
-				f.Outcome = "the first of its pods has a place"
+				if f.Outcome = "the first of its pods has a place"; s.letInAlone > 0 {
+					f.Outcome = "one more of its pods has a place"
+				}
 			}
 			out = append(out, f)
 			continue
@@ -74,7 +76,7 @@ func (c *checker) after(s *submission, ops []edit.Op) (then Verdict, outcome str
 	was, is := metaOf(objectsOf(s.Workload)), metaOf(objectsOf(w))
 	c.alone.model.Delete(was...)
 	c.alone.model.Set(is...)
-	starts := c.suffices(changed, c.tryAlone(changed.pods))
+	starts := c.suffices(changed, len(c.tryAlone(changed.pods).where))
 	c.alone.model.Delete(is...)
 	c.alone.model.Set(was...)
 	if !starts {

@@ -205,13 +205,52 @@ func (c *checker) blockedAlone(s *submission, r *Workload) bool {
 		s.fill(r, d)
 		return true
 	}
-	n := c.tryAlone(s.pods)
+	alone := c.tryAlone(s.pods)
+	n := len(alone.where)
 	if c.suffices(s, n) {
 		return false
+	}
+	if c.stopped(s, alone, r) {
+		s.letInAlone = n
+		r.Summary = fmt.Sprintf("at most %d of its %d pods start at once, even if nothing else ran; the next is stopped: %s", n, len(s.pods), r.Summary)
+		return true
 	}
 	r.Cause, r.Layer, r.Owner = why.ClusterFull, check.L1, check.Capacity
 	r.Summary = fmt.Sprintf("at most %d of its %d pods fit at once, even if nothing else ran", n, len(s.pods))
 	return true
+}
+
+// stopped says whether something that no node can change stops the pods beyond those that have places on the cluster without other work, such as
+// the limit of their queue, and what. It is diagnosed beside those that have places: by itself each of the pods may start.
+func (c *checker) stopped(s *submission, a tried, r *Workload) bool {
+	i := slices.IndexFunc(s.pods, func(p *corev1.Pod) bool {
+		gates := a.gates[keyOf(p)]
+		return a.where[keyOf(p)] == "" && len(gates) > 0 && why.VerdictOf(gates) == why.Blocked && !ofOrder(gates[0])
+	})
+	if i < 0 {
+		return false
+	}
+	next, gates := s.pods[i], a.gates[keyOf(s.pods[i])]
+	r.Cause, r.Layer, r.Owner, r.Summary = gates[0].Cause, check.L3, check.Scheduler, clauses(gates[0].Sentence(a.certificates), 2)
+	var placed []*corev1.Pod
+	for _, p := range s.pods {
+		if node := a.where[keyOf(p)]; node != "" {
+			q := p.DeepCopy()
+			q.Spec.NodeName, q.Status.Phase = node, corev1.PodRunning
+			placed = append(placed, q)
+		}
+	}
+	c.alone.set(placed)
+	defer c.alone.unset(placed)
+	if d, ok := c.alone.beside(placed, next); ok && d.Cause == r.Cause {
+		s.fill(r, d)
+	}
+	return true
+}
+
+// ofOrder says whether the gate is about whose turn it is alone.
+func ofOrder(g why.Gate) bool {
+	return g.Cause == why.BehindTheHead || g.Cause == why.KeptForPromise || g.Cause == why.KeptByBooking
 }
 
 // takeOver takes what is in the workload's way from an answer.
@@ -237,8 +276,15 @@ func (c *checker) suffices(s *submission, n int) bool {
 	})
 }
 
-// tryAlone is how many of the pods start at once on the cluster without other work.
-func (c *checker) tryAlone(pods []*corev1.Pod) (n int) {
+// tried is what a plan makes of pods.
+type tried struct {
+	where        map[string]string     // node, by pod, of those that start
+	gates        map[string][]why.Gate // by pod, of those that wait, as far as the plan says why
+	certificates []why.Certificate
+}
+
+// tryAlone plans the pods on the cluster without other work.
+func (c *checker) tryAlone(pods []*corev1.Pod) tried {
 	alone := c.alone
 	alone.set(pods)
 	defer alone.unset(pods)
@@ -246,18 +292,28 @@ func (c *checker) tryAlone(pods []*corev1.Pod) (n int) {
 	for _, p := range pods {
 		mine[keyOf(p)] = true
 	}
-	for _, s := range alone.model.Plan(c.now.At).Starts {
+	plan := alone.model.Plan(c.now.At)
+	out := tried{where: make(map[string]string), gates: make(map[string][]why.Gate), certificates: plan.Certificates}
+	for _, s := range plan.Starts {
 		for _, at := range s.Placements {
 			if mine[at.Pod] {
-				n++
+				out.where[at.Pod] = at.Node
 			}
 		}
+	}
+	waiting := make(map[string][]why.Gate)
+	for _, w := range plan.Waiting {
+		waiting[w.Gang] = w.Gates
+	}
+	for _, p := range pods {
+		out.gates[keyOf(p)] = waiting[alone.model.WorkloadOf(keyOf(p))]
 	}
 	gang := func(p *corev1.Pod) bool { return c.now.GangOf(p) != "" }
 	switch {
 	case slices.ContainsFunc(pods, claimsDevices): // of which the plan knows nothing
-	case n == 0 || !slices.ContainsFunc(pods, minds) || slices.ContainsFunc(pods, gang):
-		return n
+	case len(out.where) == 0 || !slices.ContainsFunc(pods, minds) || slices.ContainsFunc(pods, gang):
+		return out
 	}
-	return alone.oneByOne(pods)
+	out.where = alone.oneByOne(pods)
+	return out
 }

@@ -153,6 +153,7 @@ type planner struct {
 	model *cluster.Model
 	ours  []string // schedulerNames of the pods that Berth schedules
 	why   *diagnose.Diagnoser
+	late  func() bool // see World
 }
 
 func newPlanner(f *facts.Facts, o cluster.ModelOptions) *planner {
@@ -367,9 +368,7 @@ func (p *planner) unruled(plan *engine.Plan, pods []*corev1.Pod) []*corev1.Pod {
 	order := make(map[string]bool) // workloads that wait for that alone
 	for i := range plan.Waiting {
 		w := &plan.Waiting[i]
-		order[w.Gang] = len(w.Gates) > 0 && !slices.ContainsFunc(w.Gates, func(g why.Gate) bool {
-			return g.Cause != why.BehindTheHead && g.Cause != why.KeptForPromise && g.Cause != why.KeptByBooking
-		})
+		order[w.Gang] = len(w.Gates) > 0 && !slices.ContainsFunc(w.Gates, func(g why.Gate) bool { return !ofOrder(g) })
 	}
 	var out []*corev1.Pod
 	for _, pod := range pods {
@@ -380,11 +379,11 @@ func (p *planner) unruled(plan *engine.Plan, pods []*corev1.Pod) []*corev1.Pod {
 	return out
 }
 
-// oneByOne is how many of the pods, which wait in the model, have places one beside the other.
-func (p *planner) oneByOne(pods []*corev1.Pod) int {
+// oneByOne is where the pods, which wait in the model, have places one beside the other.
+func (p *planner) oneByOne(pods []*corev1.Pod) map[string]string {
 	where := make(map[string]string)
 	p.next(pods, nil, where)
-	return len(where)
+	return where
 }
 
 // minds says whether where the pod may be depends on what others hold beside what the engine counts: claims of devices, and
