@@ -271,7 +271,7 @@ func assumed(f *facts.Facts, top facts.Object, e edit.Edit) string {
 			out = append(out, "the program needs nothing of the runtime class")
 		case strings.HasPrefix(op.Path, edit.Pointer("spec", "nodeSelector", "nvidia.com/gpu.product")):
 			for _, p := range f.PodsMadeBy(of) {
-				if was := p.Spec.NodeSelector["nvidia.com/gpu.product"]; was != "" && value != "" && !place.Misspelt(was, value) && !strings.HasPrefix(value, was) {
+				if was := p.Spec.NodeSelector["nvidia.com/gpu.product"]; was != "" && value != "" && !place.MeansSame(was, value) && !strings.HasPrefix(value, was) {
 					out = append(out, "the program runs on "+value+" as well")
 					break
 				}

@@ -48,6 +48,38 @@ func claimTemplate(count int) string {
 
 const claiming = `{restartPolicy: Never, resourceClaims: [{name: mine, resourceClaimTemplateName: gpus}], containers: [{name: c, image: registry.example/c:1, resources: {claims: [{name: mine}]}}]}`
 
+// TestClassesOfOtherDrivers has claims of classes that do not exist: one that is misspelt is corrected, and another vendor's devices are offered only
+// with what that takes for granted, and never written into the file.
+func TestClassesOfOtherDrivers(t *testing.T) {
+	for class, want := range map[string]struct{ assumes, patch string }{
+		"gpu.exmaple.com": {"", "gpu.example.com"},
+		"gpu.amd.com":     {"the work can do with devices of class gpu.example.com in place of gpu.amd.com", ""},
+		"gpu.axample.com": {"", "gpu.example.com"},
+	} {
+		template := strings.Replace(claimTemplate(1), "gpu.example.com", class, 1)
+		r := Check(World{Facts: offering(2, 2)}, "default", items(t, template+"\n---\n"+`{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: `+claiming+`}`))
+		w := r.Workloads[0]
+		if w.Verdict != Never || w.Cause != "dra-class-missing" || len(w.Fixes) == 0 {
+			t.Errorf("%s: %+v", class, w)
+			continue
+		}
+		for _, f := range w.Fixes {
+			if strings.Contains(f.Edit, "gpu.example.com") && f.Assumes != want.assumes {
+				t.Errorf("%s: %q assumes %q, want %q", class, f.Edit, f.Assumes, want.assumes)
+			}
+		}
+		for _, f := range r.Findings {
+			got := ""
+			if len(f.Patch) > 0 {
+				got = f.Patch[0].Value.(string)
+			}
+			if f.Code == "B114" && got != want.patch {
+				t.Errorf("%s is patched to %q, want %q", class, got, want.patch)
+			}
+		}
+	}
+}
+
 // pods of one object have devices of their own each: what one has been given is not there for the next, on whichever node.
 func TestClaimsCountTogether(t *testing.T) {
 	job := func(n int) string {

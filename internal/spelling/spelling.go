@@ -11,13 +11,26 @@ import (
 	"unicode/utf8"
 )
 
-// Closest returns the name that is so like the wrong one that it may have been meant.
+// Closest returns the name that is so like the wrong one that it may have been meant: no other name that differs by a word. Where there is none,
+// it returns the one that comes nearest, and false.
 func Closest(wrong string, have []string) (string, bool) {
 	if len(have) == 0 {
 		return "", false
 	}
-	near := slices.MinFunc(measure(wrong, have), byDistance)
-	return near.name, near.far <= max(2, len(wrong)/4) || strings.Contains(near.name, wrong) || strings.Contains(wrong, near.name)
+	all := measure(wrong, have)
+	like := slices.DeleteFunc(slices.Clone(all), func(m measured) bool {
+		near := m.far <= max(2, len(wrong)/4) || strings.Contains(m.name, wrong) || strings.Contains(wrong, m.name)
+		return !near || otherName(wrong, m.name)
+	})
+	if len(like) > 0 {
+		return slices.MinFunc(like, byDistance).name, true
+	}
+	return slices.MinFunc(all, byDistance).name, false
+}
+
+// Misspelt reports whether one is probably the other, misspelt.
+func Misspelt(a, b string) bool {
+	return a != b && Distance(a, b) <= max(1, min(len(a), len(b))/4) && !otherName(a, b)
 }
 
 // ByLikeness returns the names, the one most like the word first, whatever their case.
@@ -53,6 +66,12 @@ func byDistance(a, b measured) int {
 // letters are the words and the numbers that a name is made of.
 var letters = regexp.MustCompile(`[a-z]+|\d+`)
 
+// parts are what stands between the dashes, dots and slashes of a name, and words what of it is no number.
+var (
+	parts = regexp.MustCompile(`[a-z0-9]+`)
+	words = regexp.MustCompile(`[a-z]+`)
+)
+
 // Typo reports whether one is the other with a letter or two wrong. Numbers and names of one or two letters are what
 // people tell things apart by: with another one it is another thing.
 func Typo(a, b string) bool {
@@ -70,6 +89,24 @@ func Typo(a, b string) bool {
 		}
 	}
 	return true
+}
+
+// otherName reports whether two names of as many parts or words, whatever their case, differ by a word that is no slip for the other's, because
+// less than half of its letters are the same: gpu.amd.com is not gpu.nvidia.com misspelt, nor h100 a100, however much else they have in common.
+func otherName(a, b string) bool {
+	a, b = strings.ToLower(a), strings.ToLower(b)
+	for _, pieces := range []*regexp.Regexp{parts, words} {
+		x, y := pieces.FindAllString(a, -1), pieces.FindAllString(b, -1)
+		if len(x) != len(y) {
+			continue
+		}
+		for i := range x {
+			if x[i] != y[i] && 2*Distance(x[i], y[i]) > max(len(x[i]), len(y[i])) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Within returns the distance of two words that are at most so far apart, and false for others. It is cheaper than

@@ -44,6 +44,27 @@ func TestClosest(t *testing.T) {
 	}
 }
 
+// TestOtherNames has pairs of names that differ little by the letter and name different things, and pairs of which one is a slip.
+func TestOtherNames(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		slip bool
+	}{
+		{"gpu.amd.com", "gpu.arm.com", false}, {"gpu.amd.com", "gpu.nvidia.com", false}, {"NVIDIA-A100-PCIE-40GB", "NVIDIA-H100-PCIE-40GB", false},
+		{"team-a", "team-b", false}, {"node-1", "node-2", false}, {"gpu.intel.com/i915", "gpu.intel.com/xe", false},
+		{"gpu.nvidia.con", "gpu.nvidia.com", true}, {"gpu.nvdia.com", "gpu.nvidia.com", true}, {"interactiv", "interactive", true},
+		{"kai-schduler", "kai-scheduler", true}, {"team-research", "team-reserach", true}, {"nvidia.com/gpus", "nvidia.com/gpu", true}, {"data-v1", "data-v2", true}, {"h10", "h100", true},
+	} {
+		got, ok := Closest(c.a, []string{"something-else-altogether-of-many-letters", c.b})
+		if ok != c.slip || got != c.b {
+			t.Errorf("Closest(%q) = %q, %t, want %t", c.a, got, ok, c.slip)
+		}
+		if got := Misspelt(c.a, c.b); got != c.slip {
+			t.Errorf("Misspelt(%q, %q) = %t, want %t", c.a, c.b, got, c.slip)
+		}
+	}
+}
+
 // Names that people refer to by an annotation may be of any length, and there may be thousands of those that exist.
 func TestLongWordsCostNoMore(t *testing.T) {
 	var have []string

@@ -63,6 +63,8 @@ func noClass(c *check.Case, a *place.AskAt) check.Finding {
 		if e, ok := place.Rewrite(c, a, text, edit.Op{Op: "replace", Path: a.Path() + "/deviceClassName", Value: class.Name}); ok {
 			if place.Misspelt(a.Class, class.Name) {
 				e.Cost, found.Owner = 1, check.User
+			} else {
+				e.Assumes = fmt.Sprintf("the work can do with devices of class %s in place of %s", class.Name, a.Class)
 			}
 			found.Edits = append(found.Edits, e)
 		}

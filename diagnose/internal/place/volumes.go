@@ -158,9 +158,7 @@ func ClassesFor(f *facts.Facts, name string) []*storagev1.StorageClass {
 }
 
 // Misspelt says whether one is probably the other, misspelt.
-func Misspelt(a, b string) bool {
-	return a != b && spelling.Distance(a, b) <= max(1, min(len(a), len(b))/4)
-}
+func Misspelt(a, b string) bool { return spelling.Misspelt(a, b) }
 
 // LettersApart says whether the two differ by a letter or two: long names, such as those of images, have more in common by chance.
 func LettersApart(a, b string) bool { return a != b && spelling.Distance(a, b) <= 2 }
