@@ -80,6 +80,25 @@ var images = map[string]Role{
 	"volcano-vgpu-device-plugin": VGPU,
 }
 
+// Program says whether the executable is one of those in images of the stack, and the image is one of them.
+func Program(image, executable string) bool {
+	repo := repository(image)
+	_, ofStack := images[path.Base(repo)]
+	_, known := programs[executable]
+	return ofStack && known && !foreign(repo)
+}
+
+// Programs are the executables in the image, if it is one of the stack's, in order. Which image has which of them nobody asks.
+func Programs(image string) (out []string) {
+	for name := range programs { //archtest:any-order sorted below
+		if Program(image, name) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 // roleOf goes by the image first: only inside an image of the stack does a program's name mean
 // anything. The Operator starts some of them through a shell, and then the container's name is
 // what tells the plugin from GFD.

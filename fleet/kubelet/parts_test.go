@@ -219,6 +219,39 @@ func TestVolcanosVGPUs(t *testing.T) {
 	})
 }
 
+// TestStacksOwnProgramsRunThroughShells has DaemonSets as projects publish them, that start a program of their image through a shell. Volcano's is
+// volcano-vgpu-device-plugin.yml of Project-HAMi/volcano-vgpu-device-plugin.
+func TestStacksOwnProgramsRunThroughShells(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.shutdown()
+		w.addMachine("n0", 2)
+		for _, c := range []struct {
+			name, image string
+			command     []string
+			runs        bool
+		}{
+			{"vgpu", "projecthami/volcano-vgpu-device-plugin:v1.12.0", []string{"/bin/bash", "-c", "volcano-vgpu-monitor"}, true},
+			{"hami", "projecthami/hami:v2.10.0", []string{"sh", "-c", "exec vgpu-monitor --v=4"}, true},
+			{"nvidia", "nvcr.io/nvidia/k8s-device-plugin:v0.17.0", []string{"bash", "-c", "[[ -f /x ]]; nvidia-device-plugin"}, true},
+			{"amiss", "projecthami/volcano-vgpu-device-plugin:v1.12.0", []string{"/bin/bash", "-c", "volcano-vgpu-monitr"}, false},
+		} {
+			first := corev1.Container{Name: "device-plugin", Image: c.image}
+			w.create(testPod(c.name, c.image, func(p *corev1.Pod) {
+				second := corev1.Container{Name: "monitor", Image: c.image, Command: c.command}
+				p.Spec.Containers = []corev1.Container{first, second}
+				p.Spec.RestartPolicy = corev1.RestartPolicyNever
+			}))
+			time.Sleep(time.Minute)
+			for _, s := range w.get(c.name).Status.ContainerStatuses {
+				if runs := s.State.Running != nil; runs != (c.runs || s.Name != "monitor") {
+					t.Errorf("%s, container %s: %+v", c.name, s.Name, s.State)
+				}
+			}
+		}
+	})
+}
+
 // A pod that no scheduler prepared is refused by HAMi's plugin, and one whose annotations do not fit too; others get what they say,
 // and the node is unlocked.
 func TestHAMi(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"path"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -153,7 +154,7 @@ func (p *process) main() int {
 		<-p.ctx.Done()
 		return exitOnSignal(p.ctx, 0)
 	case p.role != "" && !p.isShell():
-		return p.serveStack()
+		return p.serveStack(p.ctx)
 	case len(p.argv) == 0:
 		return 0
 	case p.c.kind == initContainer && !p.isShell():
@@ -175,7 +176,7 @@ func (p *process) isShell() bool { return p.mayBeShell() && p.inside().Init == n
 // mayBeShell is false where that is known without a look inside. An image's own entrypoint is never the
 // shell's: only its name is known.
 func (p *process) mayBeShell() bool {
-	return len(p.argv) > 0 && !simulated(p.argv[0]) && (len(p.spec.Command) > 0 || len(conductOf(p.image).entrypoint) == 0)
+	return len(p.argv) > 0 && !simulated(p.argv[0]) && !(p.role != "" && device.Program(p.spec.Image, path.Base(p.argv[0]))) && (len(p.spec.Command) > 0 || len(conductOf(p.image).entrypoint) == 0)
 }
 
 // exitOnSignal is the code of a process that ended because ctx did; onTerm is what it makes of SIGTERM.

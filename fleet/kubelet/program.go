@@ -140,7 +140,7 @@ func (p *process) serve(ctx context.Context) int {
 
 // serveStack is a container of the GPU stack. What it does for the node follows from its state, in
 // fleet/device; here it only takes its time.
-func (p *process) serveStack() int {
+func (p *process) serveStack(ctx context.Context) int {
 	if p.c.kind == initContainer {
 		return 0
 	}
@@ -155,11 +155,11 @@ func (p *process) serveStack() int {
 		answer = p.exporter()
 	}
 	defer p.listen(answer)()
-	if p.c.w.k.clock.Sleep(p.ctx, p.settle) == nil {
+	if p.c.w.k.clock.Sleep(ctx, p.settle) == nil {
 		fmt.Fprintf(out, "simulated %s on node %s: ready\n", p.role, p.m.Name)
 	}
-	<-p.ctx.Done()
-	return exitOnSignal(p.ctx, 143)
+	<-ctx.Done()
+	return exitOnSignal(ctx, 143)
 }
 
 // listen answers HTTP on the container's declared TCP ports, and on 80 for known web servers. A port that somebody else in
@@ -246,22 +246,37 @@ func (p *process) programs() map[string]shell.Program {
 	}
 	if p.role != "" {
 		all["dmesg"] = p.dmesg
+		for _, name := range device.Programs(p.spec.Image) {
+			all[name] = p.stackProgram
+		}
 	}
 	all["nslookup"], all["getent"] = p.nslookup, p.getent
 	return all
+}
+
+// stackProgram is a program of the GPU stack that a script starts, as some projects' own manifests do it.
+func (p *process) stackProgram(ctx context.Context, sp *shell.Process) int {
+	if ctx.Value(byHand{}) != nil {
+		return onlyAsCommand(sp)
+	}
+	return p.serveStack(ctx)
 }
 
 // program is a simulated program called from a script. One that somebody calls by hand is not run: it
 // would join its own pod's work a second time, and what it is asked to compute it cannot.
 func (p *process) program(ctx context.Context, sp *shell.Process) int {
 	if ctx.Value(byHand{}) != nil {
-		fmt.Fprintf(sp.Stderr, "%s: this program is simulated and runs only as the container's own command\n", path.Base(sp.Args[0]))
-		return 1
+		return onlyAsCommand(sp)
 	}
 	if !p.steered() {
 		return p.serve(ctx)
 	}
 	return p.simulate(ctx, p.launch(sp.Args, sp.Env), sp.Stdout)
+}
+
+func onlyAsCommand(sp *shell.Process) int {
+	fmt.Fprintf(sp.Stderr, "%s: this program is simulated and runs only as the container's own command\n", path.Base(sp.Args[0]))
+	return 1
 }
 
 // launch is how a program was started in the container; the last of two variables of a name counts.
