@@ -27,7 +27,7 @@ func (p *checkPage) whole(r *submit.Report) string {
 		t := table{columns: []column{{head: "WORKLOAD"}, {head: "NAMESPACE", spare: 2}, {head: "PODS"}, {head: "GPUS"}, {head: "VERDICT"}, {head: "WHY", text: true}}}
 		for i := range r.Workloads {
 			w := &r.Workloads[i]
-			t.add(w.Target.String(), w.Target.Namespace, strconv.Itoa(w.Pods), strconv.FormatInt(w.GPUs, 10), string(w.Verdict), w.Summary)
+			t.add(w.Target.String(), w.Target.Namespace, strconv.Itoa(w.Pods), gpusText(w), string(w.Verdict), w.Summary)
 		}
 		columns := p.columns
 		if p.wide {
@@ -52,6 +52,22 @@ func (p *checkPage) whole(r *submit.Report) string {
 		b.WriteString("\nNot seen: " + inShort(r.Unseen) + ".\n")
 	}
 	return b.String()
+}
+
+// gpusText is how many GPUs the workload asks for, and of how many a part, each with what of it: 2x0.5, 2x3000Mi.
+func gpusText(w *submit.Workload) string {
+	var out []string
+	if w.GPUs > 0 || len(w.GPUParts) == 0 {
+		out = append(out, strconv.FormatInt(w.GPUs, 10))
+	}
+	for _, p := range w.GPUParts {
+		if p.MemoryMiB > 0 {
+			out = append(out, fmt.Sprintf("%dx%dMi", p.GPUs, p.MemoryMiB))
+		} else {
+			out = append(out, fmt.Sprintf("%dx%g", p.GPUs, float64(p.Thousandths)/1000))
+		}
+	}
+	return strings.Join(out, "+")
 }
 
 // one says more about a workload that does not start, or that has findings; "" where the table says all.

@@ -14,6 +14,7 @@ import (
 	"github.com/berth-dev/berth/diagnose/edit"
 	"github.com/berth-dev/berth/diagnose/submit/workload"
 	"github.com/berth-dev/berth/engine/why"
+	"github.com/berth-dev/berth/kube/convert"
 )
 
 // judge decides what becomes of the workload.
@@ -23,7 +24,7 @@ func (c *checker) judge(s *submission) {
 	for i := range s.Parts {
 		r.Pods += s.Parts[i].Wanted
 		if len(s.Parts[i].Pods) > 0 {
-			r.GPUs += int64(s.Parts[i].Wanted) * gpusOf(s.Parts[i].Pods[0])
+			r.ask(s.Parts[i].Pods[0], int64(s.Parts[i].Wanted))
 		}
 	}
 	switch {
@@ -58,6 +59,25 @@ func (c *checker) judge(s *submission) {
 		}
 	default:
 		c.decide(s)
+	}
+}
+
+// ask adds the GPUs, or the parts of GPUs, of so many pods.
+func (r *Workload) ask(p *corev1.Pod, pods int64) {
+	part := convert.PartOf(p)
+	if part == nil {
+		r.GPUs += pods * gpusOf(p)
+		return
+	}
+	of := GPUParts{GPUs: pods * int64(part.Cards), MemoryMiB: part.Memory, Thousandths: part.Share}
+	for i := range r.GPUParts {
+		if g := &r.GPUParts[i]; g.MemoryMiB == of.MemoryMiB && g.Thousandths == of.Thousandths {
+			g.GPUs += of.GPUs
+			return
+		}
+	}
+	if of.GPUs > 0 {
+		r.GPUParts = append(r.GPUParts, of)
 	}
 }
 

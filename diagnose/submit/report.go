@@ -50,17 +50,19 @@ type Report struct {
 
 // Workload is the answer about one object that has pods.
 type Workload struct {
-	Target  facts.Ref   `json:"target"`
-	File    string      `json:"file"`
-	Line    int         `json:"line"`
-	Verdict Verdict     `json:"verdict"`
-	Pods    int         `json:"pods"`
-	GPUs    int64       `json:"gpus"`
-	Summary string      `json:"summary"` // one sentence
-	Cause   why.Cause   `json:"cause,omitempty"`
-	Layer   check.Layer `json:"layer,omitempty"`
-	Owner   check.Owner `json:"owner,omitempty"`
-	Part    string      `json:"part,omitempty"` // whose pods the summary is about, where it has several
+	Target  facts.Ref `json:"target"`
+	File    string    `json:"file"`
+	Line    int       `json:"line"`
+	Verdict Verdict   `json:"verdict"`
+	Pods    int       `json:"pods"`
+	GPUs    int64     `json:"gpus"` // whole ones and slices
+	// GPUParts are the parts of GPUs that its pods ask for, beside those; of one size once.
+	GPUParts []GPUParts  `json:"gpuParts,omitempty"`
+	Summary  string      `json:"summary"` // one sentence
+	Cause    why.Cause   `json:"cause,omitempty"`
+	Layer    check.Layer `json:"layer,omitempty"`
+	Owner    check.Owner `json:"owner,omitempty"`
+	Part     string      `json:"part,omitempty"` // whose pods the summary is about, where it has several
 
 	Nodes []NodePods `json:"nodes,omitempty"` // where its pods go, by name
 	Terms *Terms     `json:"terms,omitempty"`
@@ -69,6 +71,13 @@ type Workload struct {
 
 	Fixes    []Fix          `json:"fixes,omitempty"`
 	Findings []rule.Finding `json:"findings,omitempty"`
+}
+
+// GPUParts is so many GPUs of each of which pods ask for a part: an amount of its memory or, where that is 0, a share of the GPU.
+type GPUParts struct {
+	GPUs        int64 `json:"gpus"`
+	MemoryMiB   int64 `json:"memoryMiB,omitempty"`
+	Thousandths int64 `json:"thousandths,omitempty"`
 }
 
 // NodePods is how many of the pods go to a node.
