@@ -137,7 +137,7 @@ func TestWhatifExitCodes(t *testing.T) {
 		{"whatif --drain gpu-1 --from " + bundle, exitOK, "drain node gpu-1: 0 pods to place again, 1 pod that no controller makes again", ""},
 		{"whatif --drain gpu-1 -o json --kubeconfig " + cluster, exitOK, `"kind": "WhatIf"`, ""},
 		{"whatif --kubeconfig " + cluster, exitUsage, "", "give --add-nodes, --drain, --quota or -f"},
-		{"whatif --drain gpu-2 --kubeconfig " + cluster, exitUsage, "", "there is no node gpu-2; did you mean gpu-1?"},
+		{"whatif --drain gpu-2 --kubeconfig " + cluster, exitUsage, "", "there is no node gpu-2; there are gpu-1"},
 		{"whatif --add-nodes h100=x --kubeconfig " + cluster, exitUsage, "", "give --add-nodes POOL=N"},
 		{"whatif --add-nodes h100=-1 --kubeconfig " + cluster, exitUsage, "", "give --add-nodes POOL=N"},
 		{"whatif --quota a=1 --kubeconfig " + cluster, exitUsage, "", "there is no queue a"},
