@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -136,6 +137,9 @@ func TestNothingForgottenIsAnAllClear(t *testing.T) {
 			got := c.diagnose(t)
 			if got.Cause == "scaled-to-zero" {
 				continue // nobody remembers who scaled it, and no pod waits
+			}
+			if forget.what == "an event" && got.Cause == "node-coming" && strings.HasPrefix(name, "node-coming/") {
+				continue // the machine was asked for a moment ago, and that it will not come is said in an event alone
 			}
 			if got.Cause == diagnose.Healthy || got.Layer == check.None && got.Cause != diagnose.Unknown {
 				t.Errorf("%s without %s: %s %s: %s", name, forget.what, got.Layer, got.Cause, got.Summary)
